@@ -1,0 +1,46 @@
+/* Option tables: one row per option; the command line, the YAML file and --help all read it.
+ * A config is a plain struct; the table says where each option lies in it. */
+#ifndef MOT_OPTIONS_H
+#define MOT_OPTIONS_H
+#include <stddef.h>
+#include <stdio.h>
+
+enum mot_option_type {
+    MOT_OPTION_INT,    /* int */
+    MOT_OPTION_INT64,  /* int64_t */
+    MOT_OPTION_FLOAT,  /* double; "none" is NaN where the default is "none" */
+    MOT_OPTION_BOOL,   /* int: true/false/yes/no/1/0; the bare flag --name means true */
+    MOT_OPTION_STRING, /* char *, owned by the config; NULL when the text is empty */
+    MOT_OPTION_CHOICE, /* int: index in choices */
+    MOT_OPTION_LIST    /* struct mot_list: strings; "a b c" (several words), "[a, b]" or "a,b" */
+};
+
+struct mot_list { char **item; int n; };
+
+struct mot_option {
+    const char *name;         /* "learning_rate": --learning_rate, and the key in the YAML file */
+    enum mot_option_type type;
+    size_t offset;            /* in the config struct */
+    const char *default_text; /* as the user would write it; NULL: the option must be given */
+    const char *choices;      /* CHOICE: "group|batch|none" */
+    double min, max;          /* INT, INT64, FLOAT; both 0: no limits */
+    const char *unit;         /* "tokens", "s"; NULL */
+    const char *help;         /* one sentence */
+    const char *section;      /* heading of --help; NULL: as the row before */
+};
+
+/* The table ends with a row whose name is NULL.  Fills *config with the defaults, then the YAML file
+ * named by --config FILE, then the command line (argv[first]...), so that flags win.  Words without
+ * "--" are collected in *positional (may be NULL: then they are an error).
+ * 0; 1 when --help was printed; -EINVAL with a message that names file and line, or the flag, and for
+ * an unknown name the nearest one. */
+int mot_options_parse(const struct mot_option *table, void *config, int argc, char **argv,
+                      int first, struct mot_list *positional, const char *usage);
+void mot_options_free(const struct mot_option *table, void *config);
+void mot_list_free(struct mot_list *list);
+/* The config as YAML, every option, in table order: reading it back gives the same config. */
+int mot_options_write_yaml(const struct mot_option *table, const void *config, FILE *file);
+void mot_options_print_help(const struct mot_option *table, const char *usage, FILE *file);
+/* Of the names (ended by NULL) the nearest to word by edit distance, or NULL when none is near. */
+const char *mot_nearest_name(const char *word, const char *const *names);
+#endif

@@ -1,0 +1,31 @@
+# What Motley links with, gathered in the interface target mot_dependencies.
+# StarPU: the one tools/setup built (its prefix is in MOT_STARPU_PREFIX), else the distribution's.
+set(MOT_STARPU_PREFIX "$ENV{MOTLEY_STARPU}" CACHE PATH
+    "motley: prefix of a StarPU >= 1.4; empty: the one tools/setup built, else pkg-config's own")
+foreach(prefix ${MOT_STARPU_PREFIX} /opt/motley/starpu-1.4)
+  if(EXISTS ${prefix}/lib/pkgconfig/starpu-1.4.pc)
+    list(PREPEND CMAKE_PREFIX_PATH ${prefix})
+    break()
+  endif()
+endforeach()
+find_package(PkgConfig REQUIRED)
+set(PKG_CONFIG_USE_CMAKE_PREFIX_PATH ON)
+pkg_check_modules(STARPU REQUIRED IMPORTED_TARGET starpu-1.4)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+find_package(ZLIB REQUIRED)
+find_package(Threads REQUIRED)
+find_library(MOT_DNNL dnnl REQUIRED)
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+
+add_library(mot_dependencies INTERFACE)
+target_link_libraries(mot_dependencies INTERFACE PkgConfig::STARPU PkgConfig::HWLOC
+  PkgConfig::JANSSON PkgConfig::YAML PkgConfig::PCRE2 ZLIB::ZLIB Threads::Threads ${MOT_DNNL} dl m)
+# StarPU's own headers do not pass our warnings: they are system headers to us.
+target_include_directories(mot_dependencies SYSTEM INTERFACE ${STARPU_INCLUDE_DIRS})
+if(MOT_OPENMP)
+  find_package(OpenMP REQUIRED COMPONENTS C)
+  target_link_libraries(mot_dependencies INTERFACE OpenMP::OpenMP_C)
+endif()

@@ -1,0 +1,33 @@
+# How Motley's own code is compiled, and one function per kind of thing that can be added.
+add_library(mot_flags INTERFACE)
+target_compile_options(mot_flags INTERFACE -Wall -Wextra -fno-math-errno -ffp-contract=off)
+target_compile_definitions(mot_flags INTERFACE _GNU_SOURCE MOT_VERSION="${PROJECT_VERSION}")
+if(MOT_NATIVE)
+  target_compile_options(mot_flags INTERFACE -march=native)
+endif()
+if(MOT_WERROR)
+  target_compile_options(mot_flags INTERFACE -Werror)
+endif()
+if(MOT_SANITIZE)
+  target_compile_options(mot_flags INTERFACE -fsanitize=${MOT_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(mot_flags INTERFACE -fsanitize=${MOT_SANITIZE})
+endif()
+
+# mot_sources(FILE...): add files of the calling folder to the library.
+function(mot_sources)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
+  target_sources(motley PRIVATE ${files})
+endfunction()
+
+# mot_test(NAME [ARGS...]): tests/test_NAME.c, exit 77 = skipped.  A StarPU of its own state folder,
+# and as few workers as every machine has.
+function(mot_test name)
+  add_executable(test_${name} ${CMAKE_CURRENT_SOURCE_DIR}/test_${name}.c)
+  target_link_libraries(test_${name} PRIVATE motley PkgConfig::CMOCKA)
+  target_compile_definitions(test_${name} PRIVATE
+    MOT_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data"
+    MOT_BINARY_DIR="${CMAKE_BINARY_DIR}" MOT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND test_${name} ${ARGN})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300
+    ENVIRONMENT "STARPU_HOME=${CMAKE_BINARY_DIR};HWLOC_COMPONENTS=-pci")
+endfunction()
