@@ -4,6 +4,7 @@
 #define MOT_OPTIONS_H
 #include <stddef.h>
 #include <stdio.h>
+#include "nearest_name.h"
 
 enum mot_option_type {
     MOT_OPTION_INT,    /* int */
@@ -41,6 +42,4 @@ void mot_list_free(struct mot_list *list);
 /* The config as YAML, every option, in table order: reading it back gives the same config. */
 int mot_options_write_yaml(const struct mot_option *table, const void *config, FILE *file);
 void mot_options_print_help(const struct mot_option *table, const char *usage, FILE *file);
-/* Of the names (ended by NULL) the nearest to word by edit distance, or NULL when none is near. */
-const char *mot_nearest_name(const char *word, const char *const *names);
 #endif
