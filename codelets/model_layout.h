@@ -23,45 +23,45 @@ struct mot_model_shape {
 /* The tensors of a layer, in the order in which they lie in its group.  q, k, v are neighbours, so
  * that they form one (S, C) matrix, as do their biases; gate and up form one (2 I, C) matrix. */
 enum mot_tensor_role {
-    MOT_INPUT_NORM,     /* (C) */
-    MOT_Q,              /* (H D, C) */
-    MOT_K,              /* (K D, C) */
-    MOT_V,              /* (K D, C) */
-    MOT_Q_BIAS,         /* (H D), qkv_bias only; k and v follow */
-    MOT_K_BIAS,         /* (K D) */
-    MOT_V_BIAS,         /* (K D) */
-    MOT_Q_NORM,         /* (D), qk_norm only */
-    MOT_K_NORM,         /* (D) */
-    MOT_O,              /* (C, H D) */
-    MOT_POST_NORM,      /* (C) */
-    MOT_GATE,           /* (I, C) */
-    MOT_UP,             /* (I, C) */
-    MOT_DOWN,           /* (C, I) */
-    MOT_LAYER_ROLES,    /* how many a layer has at most */
+    MOT_INPUT_NORM,              /* (C) */
+    MOT_Q,                       /* (H D, C) */
+    MOT_K,                       /* (K D, C) */
+    MOT_V,                       /* (K D, C) */
+    MOT_Q_BIAS,                  /* (H D), qkv_bias only; k and v follow */
+    MOT_K_BIAS,                  /* (K D) */
+    MOT_V_BIAS,                  /* (K D) */
+    MOT_Q_NORM,                  /* (D), qk_norm only */
+    MOT_K_NORM,                  /* (D) */
+    MOT_O,                       /* (C, H D) */
+    MOT_POST_NORM,               /* (C) */
+    MOT_GATE,                    /* (I, C) */
+    MOT_UP,                      /* (I, C) */
+    MOT_DOWN,                    /* (C, I) */
+    MOT_LAYER_ROLES,             /* how many a layer has at most */
     MOT_EMBED = MOT_LAYER_ROLES, /* (V, C) */
-    MOT_FINAL_NORM,     /* (C) */
-    MOT_HEAD,           /* (V, C), untied only */
+    MOT_FINAL_NORM,              /* (C) */
+    MOT_HEAD,                    /* (V, C), untied only */
     MOT_ROLES
 };
 
 struct mot_tensor {
-    char name[96];     /* as in a HF checkpoint: "model.layers.0.self_attn.q_proj.weight" */
+    char name[96]; /* as in a HF checkpoint: "model.layers.0.self_attn.q_proj.weight" */
     enum mot_tensor_role role;
-    int layer;         /* -1 outside the layers */
+    int layer; /* -1 outside the layers */
     int group;
-    size_t offset;     /* in floats, from the start of the group's buffer; a multiple of 16 */
-    int rows, cols;    /* a vector has rows 1 and its length in cols */
-    int dimensions;    /* 1 or 2, as in the file */
+    size_t offset;  /* in floats, from the start of the group's buffer; a multiple of 16 */
+    int rows, cols; /* a vector has rows 1 and its length in cols */
+    int dimensions; /* 1 or 2, as in the file */
 };
 
 struct mot_layout {
     struct mot_model_shape shape;
-    int n_groups;          /* n_layers + 2 */
-    size_t *group_floats;  /* (n_groups) size of each buffer, padding included; padding is zero */
+    int n_groups;         /* n_layers + 2 */
+    size_t *group_floats; /* (n_groups) size of each buffer, padding included; padding is zero */
     int n_tensors;
-    struct mot_tensor *tensors; /* in file order: embedding, layers, final norm, head */
-    size_t parameters;     /* numbers in the tensors, padding not counted */
-    size_t layer_offset[MOT_LAYER_ROLES]; /* within any layer's group; (size_t)-1: absent */
+    struct mot_tensor *tensors;            /* in file order: embedding, layers, final norm, head */
+    size_t parameters;                     /* numbers in the tensors, padding not counted */
+    size_t layer_offset[MOT_LAYER_ROLES];  /* within any layer's group; (size_t)-1: absent */
     size_t final_norm_offset, head_offset; /* in the last group; head_offset -1 when tied */
 };
 

@@ -4,8 +4,8 @@
  * they therefore compute equal bits for equal tokens (see kernels.h). */
 #ifndef MOT_TRANSFORMER_H
 #define MOT_TRANSFORMER_H
-#include <stdint.h>
 #include "kernels.h"
+#include <stdint.h>
 
 /* What does not change during a run. */
 struct mot_transformer {
@@ -60,10 +60,10 @@ void mot_head_logprob(struct mot_exec *e, const struct mot_transformer *t,
 typedef void (*mot_loss_coef)(void *context, int first, int n, const float *logprob,
                               const float *entropy, float *coef);
 /* Log-probs, then dhidden (T, C) += and grads += of that loss, one chunk after the other. */
-void mot_head_loss(struct mot_exec *e, const struct mot_transformer *t,
-                   const float *const *weights, const float *hidden,
-                   const struct mot_head_targets *targets, mot_loss_coef loss, void *context,
-                   float *logprob, float *entropy, float *dhidden, float *const *grads);
+void mot_head_loss(struct mot_exec *e, const struct mot_transformer *t, const float *const *weights,
+                   const float *hidden, const struct mot_head_targets *targets, mot_loss_coef loss,
+                   void *context, float *logprob, float *entropy, float *dhidden,
+                   float *const *grads);
 
 /* Draws one id per row of hidden (n, C); logits of all n rows at once. */
 void mot_head_sample(struct mot_exec *e, const struct mot_transformer *t,

@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <stddef.h>
 
-#define MOT_ASSERT(condition) \
-    do { \
+#define MOT_ASSERT(condition)                                                    \
+    do {                                                                         \
         if (!(condition)) { mot_assert_failed(#condition, __FILE__, __LINE__); } \
     } while (0)
 void mot_assert_failed(const char *condition, const char *file, int line)
@@ -31,6 +31,8 @@ const char *mot_last_message(void);
 /* malloc and friends that never return NULL: out of memory is a one-line exit(1). */
 void *mot_alloc(size_t bytes) __attribute__((malloc, alloc_size(1)));
 void *mot_alloc_zeroed(size_t count, size_t size) __attribute__((malloc, alloc_size(1, 2)));
+/* Aligned to 64 bytes, freed with free(). */
+void *mot_alloc_aligned(size_t bytes) __attribute__((malloc, alloc_size(1)));
 void *mot_realloc(void *old, size_t bytes) __attribute__((alloc_size(2)));
 char *mot_strdup(const char *text) __attribute__((malloc));
 char *mot_format(const char *format, ...) __attribute__((format(printf, 1, 2), malloc));

@@ -3,8 +3,8 @@
  * apps/hello_graph.c uses all of it in under 100 lines. */
 #ifndef MOT_MOTLEY_H
 #define MOT_MOTLEY_H
-#include <starpu.h>
 #include "error.h"
+#include <starpu.h>
 
 /* How the CPU is cut into StarPU workers. 0 = choose: one worker over all cores. */
 struct mot_start_options {
@@ -43,10 +43,10 @@ struct mot_task {
     const char *name; /* "<stage>.<codelet>"; static storage */
     struct mot_hint hint;
     int n_buffers;
-    const starpu_data_handle_t *handles;      /* (n_buffers), none NULL */
+    const starpu_data_handle_t *handles; /* (n_buffers), none NULL */
     const enum starpu_data_access_mode *modes;
-    void *argument;          /* cl_arg */
-    size_t argument_bytes;   /* > 0: copied now and freed with the task; 0: borrowed */
+    void *argument;                    /* cl_arg */
+    size_t argument_bytes;             /* > 0: copied now and freed with the task; 0: borrowed */
     void (*done)(void *argument_done); /* in the worker's thread, after the task; may submit */
     void *argument_done;
     int priority;

@@ -2,9 +2,9 @@
  * A config is a plain struct; the table says where each option lies in it. */
 #ifndef MOT_OPTIONS_H
 #define MOT_OPTIONS_H
+#include "nearest_name.h"
 #include <stddef.h>
 #include <stdio.h>
-#include "nearest_name.h"
 
 enum mot_option_type {
     MOT_OPTION_INT,    /* int */
@@ -16,10 +16,13 @@ enum mot_option_type {
     MOT_OPTION_LIST    /* struct mot_list: strings; "a b c" (several words), "[a, b]" or "a,b" */
 };
 
-struct mot_list { char **item; int n; };
+struct mot_list {
+    char **item;
+    int n;
+};
 
 struct mot_option {
-    const char *name;         /* "learning_rate": --learning_rate, and the key in the YAML file */
+    const char *name; /* "learning_rate": --learning_rate, and the key in the YAML file */
     enum mot_option_type type;
     size_t offset;            /* in the config struct */
     const char *default_text; /* as the user would write it; NULL: the option must be given */

@@ -3,14 +3,14 @@
  * all columns are handed to rewards. */
 #ifndef MOT_DATASET_H
 #define MOT_DATASET_H
-#include <jansson.h>
-#include <stdint.h>
 #include "chat_template.h"
 #include "tokenizer.h"
+#include <jansson.h>
+#include <stdint.h>
 
 struct mot_example {
-    struct mot_ids prompt;     /* rendered by the chat template and encoded; exactly one BOS or none */
-    char *prompt_text;         /* as rendered */
+    struct mot_ids prompt; /* rendered by the chat template and encoded; exactly one BOS or none */
+    char *prompt_text;     /* as rendered */
     struct mot_ids completion; /* sft only: answer ids with the end-of-turn; empty otherwise */
     const char *answer;        /* ground truth or NULL; borrows from columns */
     json_t *columns;           /* the row as it was */
@@ -27,8 +27,8 @@ struct mot_dataset_options {
     const struct mot_chat_template *chat; /* "none": the prompt string as it is */
     const char *system_prompt;            /* NULL: none; put before the messages */
     int with_completion;                  /* sft */
-    int max_tokens;  /* prompt (and completion) longer than this: an error with the line */
-    int limit;       /* at most so many rows; 0: all */
+    int max_tokens; /* prompt (and completion) longer than this: an error with the line */
+    int limit;      /* at most so many rows; 0: all */
 };
 
 /* 0, or a negative errno with "file:line: ..." ; an empty data set is an error. */

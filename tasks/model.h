@@ -2,8 +2,8 @@
  * of codelets/model_layout.h, and written as a HF directory. */
 #ifndef MOT_MODEL_H
 #define MOT_MODEL_H
-#include <stdint.h>
 #include "model_layout.h"
+#include <stdint.h>
 
 /* What is known of a model besides its numbers. */
 struct mot_model_info {

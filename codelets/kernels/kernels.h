@@ -10,10 +10,10 @@
  * trainer agree exactly, and checkpoints independent of scheduling.  tests/test_kernel_bits.c. */
 #ifndef MOT_KERNELS_H
 #define MOT_KERNELS_H
-#include <stddef.h>
-#include <stdint.h>
 #include "arena.h"
 #include "model_layout.h"
+#include <stddef.h>
+#include <stdint.h>
 
 struct mot_kernels;
 
@@ -37,8 +37,8 @@ struct mot_kv {
  * own.first_position are read from prefix, the others from own, which also receives this run's own
  * keys and values before attention reads them. */
 struct mot_segment {
-    int first, count; /* rows of the packed batch */
-    int position;     /* of the first row */
+    int first, count;     /* rows of the packed batch */
+    int position;         /* of the first row */
     struct mot_kv prefix; /* data NULL: none; read only */
     struct mot_kv own;
     /* Backward only: gradients of the keys and values, same layout, += (zeroed by the caller).
@@ -82,8 +82,8 @@ struct mot_kernels {
 
     /* y[r] = x[r] * rstd[r] * w over rows of C numbers, rstd = 1/sqrt(mean(x^2) + eps).
      * rstd (rows) may be NULL.  Row r of x and y starts at r * stride (stride >= C).  y may be x. */
-    void (*rmsnorm)(struct mot_exec *e, int rows, int C, int stride, const float *x,
-                    const float *w, float eps, float *y, float *rstd);
+    void (*rmsnorm)(struct mot_exec *e, int rows, int C, int stride, const float *x, const float *w,
+                    float eps, float *y, float *rstd);
     /* dx = gradient (or += with accumulate 1), dw (C) += sum over rows in ascending order.
      * x, dy and dx all have row stride `stride`; dx may be dy. */
     void (*rmsnorm_grad)(struct mot_exec *e, int rows, int C, int stride, const float *x,

@@ -6,26 +6,26 @@
 #include <stdint.h>
 
 struct mot_reward_input {
-    const char *prompt;      /* text, zero-terminated */
-    const char *completion;  /* text without special tokens, zero-terminated */
+    const char *prompt;     /* text, zero-terminated */
+    const char *completion; /* text without special tokens, zero-terminated */
     size_t completion_bytes;
-    const char *answer;      /* ground truth or NULL */
-    const json_t *columns;   /* the data row; read only, may be shared between threads: no incref */
-    const int32_t *ids;      /* the completion's ids */
+    const char *answer;    /* ground truth or NULL */
+    const json_t *columns; /* the data row; read only, may be shared between threads: no incref */
+    const int32_t *ids;    /* the completion's ids */
     int n_ids;
-    int ended;               /* with EOS or a stop string, not cut off */
+    int ended; /* with EOS or a stop string, not cut off */
 };
 
 struct mot_score {
     double value;
-    int abstains;  /* "none": left out of sum and statistics */
-    int error;     /* the verifier failed; counted in reward/errors, value is the configured one */
+    int abstains; /* "none": left out of sum and statistics */
+    int error;    /* the verifier failed; counted in reward/errors, value is the configured one */
 };
 
 /* One reward function with its settings. */
 struct mot_reward {
-    const char *name;     /* as in --reward_funcs: "gsm8k" */
-    const char *help;     /* settings and meaning, one line */
+    const char *name; /* as in --reward_funcs: "gsm8k" */
+    const char *help; /* settings and meaning, one line */
     /* settings: what follows "name:" in the option, or NULL.  0 and *state, or -EINVAL with a
      * message.  (optional) defaults to no state and no settings allowed. */
     int (*open)(const char *settings, void **state);
