@@ -1,0 +1,68 @@
+/* One optimiser step as tasks: gradients of micro-batches into lanes, reduce, norm, update.
+ *
+ *   micro-batch i ─► gradient ─► lane i mod L ─► reduce (per layer group) ─► norm ─► update
+ *
+ * Gradients are un-normalised sums: a micro-batch may start as soon as its answers are there, before
+ * anybody knows how many tokens the step will have; the denominator comes with mot_train_close.
+ * The bits of the result depend on which micro-batch holds what, on L and on nothing else: a lane
+ * adds its micro-batches in index order, lanes are added in index order. */
+#ifndef MOT_TRAIN_H
+#define MOT_TRAIN_H
+#include "actor.h"
+#include "pack.h"
+
+/* How a micro-batch's targets become a loss; implemented by codelets/policy_loss.h (GRPO family) and
+ * codelets/nll_loss.h (sft).  The context is prepared per task by the gradient codelet. */
+enum mot_loss_kind { MOT_LOSS_POLICY, MOT_LOSS_NLL };
+
+enum mot_lr_schedule { MOT_LR_LINEAR, MOT_LR_COSINE, MOT_LR_CONSTANT };
+
+struct mot_optimizer_options {
+    double learning_rate, adam_beta1, adam_beta2, adam_epsilon, weight_decay, max_grad_norm;
+    enum mot_lr_schedule lr_scheduler_type;
+    int warmup_steps, total_steps; /* optimiser steps */
+    int deterministic;             /* lanes take their tasks in index order */
+};
+
+/* What the gradient tasks of one optimiser step measured, added up in index order. */
+struct mot_train_metrics {
+    double loss;                 /* the normalised loss */
+    double grad_norm;            /* before clipping */
+    double learning_rate;
+    double tokens;               /* targets with weight > 0 */
+    double entropy_sum;          /* nats, over those */
+    double kl_sum;
+    double clip_low, clip_high, clip_region; /* counts */
+    double ratio_sum, ratio_sq_sum, ratio_min, ratio_max;
+    double logprob_difference_sum, logprob_difference_max; /* |old - new|, first pass: sampler against trainer */
+    double prompt_tokens, forward_tokens; /* token rows forwarded */
+    int skipped;                 /* 1: a gradient was not finite, the weights stayed */
+};
+
+struct mot_train; /* one optimiser step under way */
+
+struct mot_policy_loss_options; /* codelets/policy_loss.h */
+
+/* Begins optimiser step `step` (0, 1, ...: position in the schedule) with n_micro_batches to come.
+ * loss: borrowed until the end; NULL for MOT_LOSS_NLL.  iteration: "step" of the tasks' hints. */
+struct mot_train *mot_train_begin(struct mot_actor *actor,
+                                  const struct mot_optimizer_options *optimizer,
+                                  enum mot_loss_kind kind,
+                                  const struct mot_policy_loss_options *loss, int step,
+                                  int iteration, int n_micro_batches);
+/* Hands over micro-batch `index`; from any thread, in any order, each once.  Takes pack.
+ * advantages: (n) handles of float vectors read by the task, NULL handles array for NLL;
+ * reference: float vector of the reference policy's log-probs (n_targets) or NULL.  Both must stay
+ * registered until unregister_submit, which the caller may call right after. A NULL pack is an empty
+ * micro-batch. */
+void mot_train_add(struct mot_train *train, int index, struct mot_pack *pack,
+                   const starpu_data_handle_t *advantages, int n, starpu_data_handle_t reference);
+/* Everything has been added or will be; gradients are divided by denominator (clamped to >= 1).
+ * When the last update has run, done(argument, metrics) is called in a worker's thread, and train is
+ * freed after it. */
+void mot_train_close(struct mot_train *train, double denominator,
+                     void (*done)(void *argument, const struct mot_train_metrics *metrics),
+                     void *argument);
+
+double mot_learning_rate(const struct mot_optimizer_options *options, int step);
+#endif
