@@ -1,0 +1,3 @@
+/* Every subcommand of motley, one line each, in the order of --help: MOT_SUBCOMMAND(name, what it
+ * does).  Its file is apps/NAME.c with int mot_app_NAME(int argc, char **argv).  No guard: included
+ * more than once. */
