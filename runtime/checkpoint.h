@@ -4,6 +4,7 @@
 #define MOT_CHECKPOINT_H
 #include <stddef.h>
 #include <stdint.h>
+#include "file.h"
 
 /* Makes DIR/.tmp-step-N (removing leftovers of killed runs) and returns its path in *path
  * (mot_alloc'ed); the caller writes files into it. */
@@ -18,15 +19,4 @@ int mot_checkpoint_verify(const char *path);
 /* Newest checkpoint that verifies: 1 and *path, *step; 0 when there is none (torn ones are named in
  * a warning each). */
 int mot_checkpoint_newest(const char *directory, char **path, int64_t *step);
-
-/* Files, for the same ends.  Each returns 0 or a negative errno with a message naming the file. */
-int mot_file_write(const char *path, const void *bytes, size_t n); /* temporary, fsync, rename */
-int mot_file_append_line(int fd, const char *line);                /* one write(2), newline added */
-int mot_file_read(const char *path, size_t max_bytes, char **bytes, size_t *n); /* zero added */
-int mot_file_sync(const char *path);
-int mot_make_directories(const char *path);
-int mot_remove_tree(const char *path);
-uint32_t mot_crc32(uint32_t crc, const void *bytes, size_t n);
-/* Free bytes of the file system that holds path (or its nearest existing parent). */
-int64_t mot_free_disk_bytes(const char *path);
 #endif

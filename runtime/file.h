@@ -1,0 +1,28 @@
+/* Files and directories as long runs need them: whole or not there, every error reported.
+ * Unless it says otherwise a function returns 0, or a negative errno with a message that names the
+ * file; outputs are untouched on failure. */
+#ifndef MOT_FILE_H
+#define MOT_FILE_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* Replaces path: temporary name beside it, fsync, rename, fsync of the directory.  A reader sees
+ * the old bytes or the new ones, never a part. */
+int mot_file_write(const char *path, const void *bytes, size_t n);
+/* The line and a newline in one write(2), so that lines of several writers to an O_APPEND file do
+ * not mix. */
+int mot_file_append_line(int fd, const char *line);
+/* All of it, at most max_bytes (else -EFBIG); a zero byte follows that *n does not count.  *bytes is
+ * mot_alloc'ed.  Pipes are read to their end. */
+int mot_file_read(const char *path, size_t max_bytes, char **bytes, size_t *n);
+/* fsync of a file or directory. */
+int mot_file_sync(const char *path);
+/* mkdir -p. */
+int mot_make_directories(const char *path);
+/* rm -rf; nothing there is no error.  Does not follow symbolic links. */
+int mot_remove_tree(const char *path);
+/* CRC-32 of zlib: start with 0, feed the result back to go on. */
+uint32_t mot_crc32(uint32_t crc, const void *bytes, size_t n);
+/* Free bytes, for this user, of the file system that holds path or its nearest existing parent. */
+int64_t mot_free_disk_bytes(const char *path);
+#endif
