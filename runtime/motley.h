@@ -6,25 +6,40 @@
 #include "error.h"
 #include <starpu.h>
 
-/* How the CPU is cut into StarPU workers. 0 = choose: one worker over all cores. */
+/* What mot_start() may be told; all zero is a good start. */
 struct mot_start_options {
-    int workers;          /* CPU workers */
-    int cores_per_worker; /* OpenMP threads inside each */
+    int workers;          /* CPU workers; 0: STARPU_NCPU, else one */
+    int cores_per_worker; /* OpenMP threads inside each; 0: the allowed cores shared out evenly */
     const char *policy;   /* NULL: STARPU_SCHED, else "lws" */
-    int watchdog_s;       /* no task finishes for so long: name what runs, stop; 0: never */
+    int watchdog_s;       /* no task finishes for so long: name what runs, exit(1); 0: never */
+    /* Policies beyond StarPU's own and those of STARPU_SCHED_LIB; ended by NULL; may be NULL.
+     * Borrowed until mot_stop(). */
+    struct starpu_sched_policy *const *policies;
+    /* Names mot_hint.stage in records and messages; NULL: the number. */
+    const char *(*stage_name)(int stage);
 };
 
 /* Starts StarPU.  0, or a negative errno with a message: -EINVAL for an unknown policy (the message
- * lists the known ones, StarPU falls back silently), -ENODEV without any worker. */
+ * lists the known ones; StarPU itself falls back silently) or an impossible worker shape, -ENODEV
+ * without any worker.  GPU and OpenCL workers start only where STARPU_NCUDA, STARPU_NHIP or
+ * STARPU_NOPENCL ask for them. */
 int mot_start(const struct mot_start_options *options);
-/* Waits for all tasks and stops StarPU. */
+/* Waits for all tasks and stops StarPU.  Records are closed.  May be started again. */
 void mot_stop(void);
+/* Waits until every task submitted has ended, those submitted by callbacks included. */
+void mot_wait_all(void);
 
 int mot_cpu_workers(void);
 int mot_cores_per_worker(void);
+/* The running policy's name. */
+const char *mot_policy_name(void);
 
-/* To be called first in each CPU codelet: binds the worker's OpenMP team to its own cores and sets
- * its size, once per worker thread.  Inserting through mot_task_insert does it. */
+/* Tells the watchdog that all is well: for waits that have a time limit of their own, such as an
+ * external program's answer.  Counts as a finished task.  Any thread. */
+void mot_watchdog_touch(void);
+
+/* Runs first in each CPU codelet of a task from mot_task_insert(): binds the worker's OpenMP team to its own cores and sets
+ * its size, once per worker thread.  Tasks submitted to StarPU directly may call it themselves. */
 void mot_worker_enter(void);
 
 /* What a policy may know of a task, beyond what StarPU tells it. */
@@ -35,30 +50,39 @@ struct mot_hint {
     int version;  /* weight version read; -1: none */
     double flop;  /* floating-point operations */
     double bytes; /* memory traffic */
+    int rows;     /* sequences worked on; 0: does not apply */
+    int tokens;   /* token rows forwarded through the model; 0: does not apply */
 };
 
-/* Describes one task.  The codelet's cpu_funcs get (buffers, argument) as ever. */
+/* Describes one task.  The codelet's cpu_funcs get (buffers, argument) as ever.  A codelet for any
+ * number of buffers says .nbuffers = STARPU_VARIABLE_NBUFFERS; one with a fixed number may leave
+ * modes NULL here: they are the codelet's. */
 struct mot_task {
-    struct starpu_codelet *codelet;
-    const char *name; /* "<stage>.<codelet>"; static storage */
+    struct starpu_codelet *codelet; /* borrowed until the task has ended */
+    const char *name;               /* "<stage>.<codelet>"; static storage */
     struct mot_hint hint;
     int n_buffers;
-    const starpu_data_handle_t *handles; /* (n_buffers), none NULL */
-    const enum starpu_data_access_mode *modes;
-    void *argument;                    /* cl_arg */
+    const starpu_data_handle_t *handles;       /* (n_buffers), none NULL; the array is copied */
+    const enum starpu_data_access_mode *modes; /* (n_buffers); copied */
+    void *argument;                            /* cl_arg */
     size_t argument_bytes;             /* > 0: copied now and freed with the task; 0: borrowed */
     void (*done)(void *argument_done); /* in the worker's thread, after the task; may submit */
-    void *argument_done;
-    int priority;
+    void *argument_done;               /* borrowed until done has run */
+    int priority;                      /* clamped to what the policy accepts */
 };
-/* Submits.  0 or a negative errno with a message naming the task: -ENODEV when no worker can run it
- * or a buffer is larger than every memory node that could hold it. */
+/* Submits; from any thread, callbacks included.  0, or a negative errno with a message naming the
+ * task, and then nothing is submitted and done never runs: -EINVAL for a wrong description, -ENODEV
+ * when no worker can run it or its buffers are larger than the memory of each worker that could
+ * (StarPU would hang). */
 int mot_task_insert(const struct mot_task *task);
 /* The hint of a task inserted by mot_task_insert, else NULL.  For policies and records. */
 const struct mot_hint *mot_task_hint(const struct starpu_task *task);
 
-/* Task records: one per finished task of mot_task_insert, kept when a file is named.  JSON lines:
- * {"name","stage","step","group","version","worker","start_us","end_us","submit_us","tokens"?}. */
+/* Task records: one per finished task of mot_task_insert(), while a file is open.  JSON lines:
+ * {"name","stage","step","group","version","worker","submit_us","start_us","end_us","rows","tokens"}
+ * with times in microseconds of one clock.  Opened before or after mot_start().
+ * 0 or a negative errno with a message. */
 int mot_record_open(const char *path);
-void mot_record_close(void);
+/* Writes out what is buffered.  0, or a negative errno with a message when any write failed. */
+int mot_record_close(void);
 #endif
