@@ -1,9 +1,11 @@
 /* AdamW, see kernels.h.  Bias corrections are computed in double, once per call. */
-#include "adamw_body.h"
 #include "cpu_kernels.h"
 #include "dialect.h"
 #include "error.h"
 #include "parallel.h"
+
+/* After dialect.h. */
+#include "adamw_body.h"
 #include <math.h>
 
 void mot_cpu_adamw(struct mot_exec *e, size_t n, const struct mot_adamw *options, const float *grad,

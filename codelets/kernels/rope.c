@@ -3,6 +3,8 @@
 #include "cpu_kernels.h"
 #include "dialect.h"
 #include "parallel.h"
+
+/* After dialect.h. */
 #include "rope_body.h"
 #include <math.h>
 
