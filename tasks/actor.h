@@ -10,10 +10,14 @@
 #include "dtype.h"
 #include "model.h"
 #include "stage.h"
+#include <pthread.h>
+
+struct mot_actor;
 
 /* Weights of one version: what readers get.  Counted: retired when the last reader lets go. */
 struct mot_version {
-    int number;
+    struct mot_actor *actor;
+    int number; /* optimiser steps that went into it since the actor was created */
     int n_groups;
     starpu_data_handle_t *groups; /* (n_groups) */
     int references;
@@ -21,8 +25,12 @@ struct mot_version {
 };
 
 struct mot_actor_options {
-    enum mot_dtype dtype; /* of the compute copies; float32: none is made */
+    enum mot_dtype dtype; /* of the compute copies: float32 (no copies, unless asked) or bfloat16 */
+    int copies;           /* 1: copies at float32 too: readers may be older than the master */
+    int max_versions;     /* alive at once, asserted: eta + 2; 0: 2 */
     int lanes;            /* gradient accumulators; 0: weights only (a frozen model) */
+    double temperature;   /* of the log-probs; 0: 1 */
+    int head_chunk;       /* rows of logits held at a time; 0: 128 */
 };
 
 struct mot_actor {
@@ -31,13 +39,19 @@ struct mot_actor {
     struct mot_stage_context context;
     struct mot_actor_options options;
     starpu_data_handle_t *master, *m, *v; /* (n_groups) float32 vectors */
-    starpu_data_handle_t **lanes;         /* (lanes)(n_groups) gradient sums */
+    starpu_data_handle_t **lanes;         /* (lanes)(n_groups) gradient sums; NULL until used */
     int updates;                          /* optimiser steps done: AdamW's step counter */
     struct mot_version *current;          /* what new readers read; the actor holds a reference */
-    float **memory;                       /* host buffers behind master, m, v (owned) */
+    int versions_made, versions_alive;
+    pthread_mutex_t mutex;                /* guards current, the versions' counts and lanes */
+    float **memory;                       /* (n_memory) host buffers behind the handles (owned) */
+    int n_memory;
+    double gradient_flop;                 /* of a micro-batch, as last seen: for the declared plan */
+    int training;                         /* an optimiser step is under way */
 };
 
-/* Takes the model's group buffers (model->groups becomes NULL).  Moments start at zero. */
+/* Takes the model's group buffers (model->groups becomes NULL).  Moments start at zero.  After
+ * mot_start. */
 int mot_actor_create(struct mot_actor *actor, struct mot_model *model,
                      const struct mot_actor_options *options);
 void mot_actor_destroy(struct mot_actor *actor); /* all tasks done */
@@ -46,10 +60,12 @@ void mot_actor_destroy(struct mot_actor *actor); /* all tasks done */
 struct mot_version *mot_actor_read(struct mot_actor *actor);
 void mot_version_release(struct mot_version *version);
 /* After the updates of an optimiser step are submitted: the next version becomes current (casts are
- * submitted where versions are copies). */
+ * submitted where versions are copies).  mot_train does it. */
 void mot_actor_advance(struct mot_actor *actor, int step);
-/* How many versions are alive; at most eta + 2, asserted. */
-int mot_actor_live_versions(const struct mot_actor *actor);
+/* How many versions are alive. */
+int mot_actor_live_versions(struct mot_actor *actor);
+/* The handles (n_groups) of a gradient lane, allocated on first use; mot_train's. */
+const starpu_data_handle_t *mot_actor_lane(struct mot_actor *actor, int lane);
 
 /* Master weights (and moments) in host memory, read between acquire and release; all tasks that
  * write them have been submitted.  m, v may be NULL. */

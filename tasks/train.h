@@ -9,11 +9,8 @@
 #ifndef MOT_TRAIN_H
 #define MOT_TRAIN_H
 #include "actor.h"
+#include "gradient.h"
 #include "pack.h"
-
-/* How a micro-batch's targets become a loss; implemented by codelets/policy_loss.h (GRPO family) and
- * codelets/nll_loss.h (sft).  The context is prepared per task by the gradient codelet. */
-enum mot_loss_kind { MOT_LOSS_POLICY, MOT_LOSS_NLL };
 
 enum mot_lr_schedule { MOT_LR_LINEAR, MOT_LR_COSINE, MOT_LR_CONSTANT };
 
@@ -21,7 +18,8 @@ struct mot_optimizer_options {
     double learning_rate, adam_beta1, adam_beta2, adam_epsilon, weight_decay, max_grad_norm;
     enum mot_lr_schedule lr_scheduler_type;
     int warmup_steps, total_steps; /* optimiser steps */
-    int deterministic;             /* lanes take their tasks in index order */
+    int decay_all;     /* 0: weight decay skips vectors (norms, biases), as TRL and transformers do */
+    int deterministic; /* lanes take their tasks in index order */
 };
 
 /* What the gradient tasks of one optimiser step measured, added up in index order. */
@@ -36,14 +34,13 @@ struct mot_train_metrics {
     double ratio_sum, ratio_sq_sum, ratio_min, ratio_max;
     double logprob_difference_sum, logprob_difference_max; /* |old - new|, first pass: sampler against trainer */
     double prompt_tokens, forward_tokens; /* token rows forwarded */
-    int skipped;                 /* 1: a gradient was not finite, the weights stayed */
+    int skipped; /* the weights and moments stayed: 1 a gradient was not finite, 2 nothing to learn from */
 };
 
 struct mot_train; /* one optimiser step under way */
 
-struct mot_policy_loss_options; /* codelets/policy_loss.h */
-
-/* Begins optimiser step `step` (0, 1, ...: position in the schedule) with n_micro_batches to come.
+/* One optimiser step of an actor at a time: begin the next after the last one's done (or in it).
+ * Begins optimiser step `step` (0, 1, ...: position in the schedule) with n_micro_batches to come.
  * loss: borrowed until the end; NULL for MOT_LOSS_NLL.  iteration: "step" of the tasks' hints. */
 struct mot_train *mot_train_begin(struct mot_actor *actor,
                                   const struct mot_optimizer_options *optimizer,

@@ -1,0 +1,98 @@
+/* Scratch memory per worker, buffer lists and the cost model of all stages.  See stage.h. */
+#include "stage.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* One per worker, the last for threads that are none.  Each slot is touched by its thread alone;
+ * the arena pointers are created on first use. */
+static struct mot_exec execs[STARPU_NMAXWORKERS + 1];
+
+struct mot_exec *mot_cpu_exec(void)
+{
+    const int worker = starpu_is_initialized() ? starpu_worker_get_id() : -1;
+    struct mot_exec *e = &execs[worker < 0 ? STARPU_NMAXWORKERS : worker];
+    if (e->arena == NULL) {
+        e->arena = mot_arena_create();
+        e->kernels = &mot_kernels_cpu;
+        e->stream = NULL;
+    }
+    mot_arena_reset(e->arena, 0);
+    return e;
+}
+
+void mot_cpu_exec_free(void)
+{
+    for (int w = 0; w <= STARPU_NMAXWORKERS; w++) {
+        mot_arena_destroy(execs[w].arena);
+        execs[w].arena = NULL;
+    }
+}
+
+size_t mot_cpu_exec_peak_bytes(void)
+{
+    size_t peak = 0;
+    for (int w = 0; w <= STARPU_NMAXWORKERS; w++) {
+        const size_t bytes = execs[w].arena ? mot_arena_peak_bytes(execs[w].arena) : 0;
+        peak = bytes > peak ? bytes : peak;
+    }
+    return peak;
+}
+
+void mot_stage_pointers(void *buffers[], int n, float **pointers)
+{
+    for (int i = 0; i < n; i++) { pointers[i] = (float *)STARPU_VECTOR_GET_PTR(buffers[i]); }
+}
+
+starpu_data_handle_t mot_float_vector(size_t n)
+{
+    starpu_data_handle_t handle;
+    MOT_ASSERT(n > 0);
+    starpu_vector_data_register(&handle, -1, 0, n, sizeof(float));
+    return handle;
+}
+
+void mot_buffers_add(struct mot_buffers *b, starpu_data_handle_t handle,
+                     enum starpu_data_access_mode mode)
+{
+    MOT_ASSERT(handle != NULL);
+    if (b->n == b->capacity) {
+        b->capacity = b->capacity ? 2 * b->capacity : 16;
+        b->handles = mot_realloc(b->handles, (size_t)b->capacity * sizeof(*b->handles));
+        b->modes = mot_realloc(b->modes, (size_t)b->capacity * sizeof(*b->modes));
+    }
+    b->handles[b->n] = handle;
+    b->modes[b->n] = mode;
+    b->n++;
+}
+
+void mot_buffers_add_all(struct mot_buffers *b, const starpu_data_handle_t *handles, int n,
+                         enum starpu_data_access_mode mode)
+{
+    for (int i = 0; i < n; i++) { mot_buffers_add(b, handles[i], mode); }
+}
+
+void mot_buffers_free(struct mot_buffers *b)
+{
+    free(b->handles);
+    free(b->modes);
+    *b = (struct mot_buffers){0};
+}
+
+/* Rough rates of one core and of one card: priors, not measurements. */
+static const double core_flop_per_s = 5e10, core_bytes_per_s = 1e10;
+static const double card_flop_per_s = 5e12, card_bytes_per_s = 3e11;
+static const double start_us = 10.0;
+
+double mot_stage_cost_us(struct starpu_task *task, struct starpu_perfmodel_arch *arch,
+                         unsigned implementation)
+{
+    (void)implementation;
+    const struct mot_hint *hint = mot_task_hint(task);
+    if (hint == NULL) { return start_us; }
+    const int on_cpu = arch->devices[0].type == STARPU_CPU_WORKER;
+    const double cores = mot_cores_per_worker() > 0 ? mot_cores_per_worker() : 1;
+    const double flop_per_s = on_cpu ? cores * core_flop_per_s : card_flop_per_s;
+    const double bytes_per_s = on_cpu ? cores * core_bytes_per_s : card_bytes_per_s;
+    return start_us + 1e6 * fmax(hint->flop / flop_per_s, hint->bytes / bytes_per_s);
+}
