@@ -6,17 +6,17 @@
  * not forwarded. */
 #ifndef MOT_PACK_H
 #define MOT_PACK_H
-#include <stdint.h>
 #include "transformer.h"
+#include <stdint.h>
 
 /* One answer: n tokens under a prompt of the pack. */
 struct mot_pack_answer {
-    int prompt;             /* index of its prompt in the pack */
-    int n;                  /* tokens, >= 1 */
-    const int32_t *ids;     /* (n) copied by mot_pack_create */
-    const float *old;       /* (n) log-probs when sampled; NULL: zeros */
-    float weight;           /* of each of its tokens in the loss; 0: masked out */
-    int advantage_buffer;   /* which advantage handle of the task, and which entry of it */
+    int prompt;           /* index of its prompt in the pack */
+    int n;                /* tokens, >= 1 */
+    const int32_t *ids;   /* (n) copied by mot_pack_create */
+    const float *old;     /* (n) log-probs when sampled; NULL: zeros */
+    float weight;         /* of each of its tokens in the loss; 0: masked out */
+    int advantage_buffer; /* which advantage handle of the task, and which entry of it */
     int advantage_index;
 };
 struct mot_pack_prompt {
@@ -26,13 +26,13 @@ struct mot_pack_prompt {
 
 struct mot_pack {
     int T, n_segments, n_targets, n_prompts, n_answers;
-    int prompt_tokens;      /* token rows of prompts: each group's prompt once */
-    int32_t *ids, *position; /* (T) */
+    int prompt_tokens;            /* token rows of prompts: each group's prompt once */
+    int32_t *ids, *position;      /* (T) */
     struct mot_segment *segments; /* caches unset: mot_pack_bind gives them memory */
-    int *prefix_of;         /* (n_segments) segment whose keys it reads before its own, or -1 */
-    int32_t *row, *target;  /* (n_targets): targets in answer order, tokens ascending */
-    int *answer_of;         /* (n_targets) */
-    float *old, *weight;    /* (n_targets) */
+    int *prefix_of;        /* (n_segments) segment whose keys it reads before its own, or -1 */
+    int32_t *row, *target; /* (n_targets): targets in answer order, tokens ascending */
+    int *answer_of;        /* (n_targets) */
+    float *old, *weight;   /* (n_targets) */
     struct mot_pack_answer *answers; /* (n_answers), ids and old NULL */
 };
 

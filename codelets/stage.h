@@ -48,9 +48,8 @@ void mot_buffers_free(struct mot_buffers *b);
  *   static struct starpu_perfmodel model = MOT_STAGE_MODEL("motley_reduce"); */
 double mot_stage_cost_us(struct starpu_task *task, struct starpu_perfmodel_arch *arch,
                          unsigned implementation);
-#define MOT_STAGE_MODEL(name)                            \
-    {                                                    \
-        .type = STARPU_PER_ARCH, .symbol = (name),       \
-        .arch_cost_function = mot_stage_cost_us,         \
+#define MOT_STAGE_MODEL(name)                                                               \
+    {                                                                                       \
+        .type = STARPU_PER_ARCH, .symbol = (name), .arch_cost_function = mot_stage_cost_us, \
     }
 #endif

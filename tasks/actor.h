@@ -43,11 +43,11 @@ struct mot_actor {
     int updates;                          /* optimiser steps done: AdamW's step counter */
     struct mot_version *current;          /* what new readers read; the actor holds a reference */
     int versions_made, versions_alive;
-    pthread_mutex_t mutex;                /* guards current, the versions' counts and lanes */
-    float **memory;                       /* (n_memory) host buffers behind the handles (owned) */
+    pthread_mutex_t mutex; /* guards current, the versions' counts and lanes */
+    float **memory;        /* (n_memory) host buffers behind the handles (owned) */
     int n_memory;
-    double gradient_flop;                 /* of a micro-batch, as last seen: for the declared plan */
-    int training;                         /* an optimiser step is under way */
+    double gradient_flop; /* of a micro-batch, as last seen: for the declared plan */
+    int training;         /* an optimiser step is under way */
 };
 
 /* Takes the model's group buffers (model->groups becomes NULL).  Moments start at zero.  After

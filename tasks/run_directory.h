@@ -12,14 +12,13 @@
 #ifndef MOT_RUN_DIRECTORY_H
 #define MOT_RUN_DIRECTORY_H
 #include "actor.h"
+#include "json.h"
 #include "options.h"
 #include "tokenizer.h"
-#include <jansson.h>
-#include <stdint.h>
 
 struct mot_run_options {
     const char *output_dir;
-    int resume;           /* go on from the newest checkpoint that verifies; with none, start anew */
+    int resume; /* go on from the newest checkpoint that verifies; with none, start anew */
     int save_total_limit; /* checkpoints kept; 0: all */
 };
 
@@ -27,10 +26,10 @@ struct mot_run {
     char *path, *checkpoints; /* directories */
     int save_total_limit;
     /* Found by mot_run_open with resume: */
-    char *resume_path;  /* the checkpoint's directory: a model for mot_model_load, or NULL */
-    int64_t resume_step; /* its step; 0 without */
+    char *resume_path;    /* the checkpoint's directory: a model for mot_model_load, or NULL */
+    int64_t resume_step;  /* its step; 0 without */
     json_t *resume_state; /* its state.json, or NULL */
-    int metrics; /* file descriptor of metrics.jsonl */
+    int metrics;          /* file descriptor of metrics.jsonl */
 };
 
 /* Makes the directory, or finds the checkpoint to resume from.  Before any work: nothing has been
@@ -45,14 +44,9 @@ int mot_run_write_config(const struct mot_run *run, const struct mot_option *tab
                          const void *config);
 
 /* A JSON lines file of the run, opened for appending; with resume it is first cut to the lines whose
- * "step" is at most resume_step.  A file descriptor, or a negative errno with a message. */
+ * "step" is at most resume_step.  A file descriptor for mot_json_append_line (json.h:
+ * numbers that are not finite become null), or a negative errno with a message. */
 int mot_run_lines_open(const struct mot_run *run, const char *name);
-/* Appends an object as one line; numbers that are not finite must have been set by mot_run_number.
- * Takes the object. */
-int mot_run_line(int fd, json_t *object);
-/* object[name] = value, or null when it is not finite. */
-void mot_run_number(json_t *object, const char *name, double value);
-
 /* checkpoints/step-N: the actor's weights and moments, the tokenizer (NULL: none) and state (borrowed:
  * whatever the program needs to go on; "step" is added).  All tasks that write weights are done or
  * submitted; not from a callback. */

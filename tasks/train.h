@@ -10,29 +10,29 @@
 #define MOT_TRAIN_H
 #include "actor.h"
 #include "gradient.h"
+#include "optimiser.h"
 #include "pack.h"
-
-enum mot_lr_schedule { MOT_LR_LINEAR, MOT_LR_COSINE, MOT_LR_CONSTANT };
 
 struct mot_optimizer_options {
     double learning_rate, adam_beta1, adam_beta2, adam_epsilon, weight_decay, max_grad_norm;
-    enum mot_lr_schedule lr_scheduler_type;
-    int warmup_steps, total_steps; /* optimiser steps */
-    int decay_all;     /* 0: weight decay skips vectors (norms, biases), as TRL and transformers do */
+    const struct mot_schedule *lr_scheduler_type; /* optimiser.h */
+    int warmup_steps, total_steps;                /* optimiser steps */
+    int decay_all; /* 0: weight decay skips vectors (norms, biases), as TRL and transformers do */
     int deterministic; /* lanes take their tasks in index order */
 };
 
 /* What the gradient tasks of one optimiser step measured, added up in index order. */
 struct mot_train_metrics {
-    double loss;                 /* the normalised loss */
-    double grad_norm;            /* before clipping */
+    double loss;      /* the normalised loss */
+    double grad_norm; /* before clipping */
     double learning_rate;
-    double tokens;               /* targets with weight > 0 */
-    double entropy_sum;          /* nats, over those */
+    double tokens;      /* targets with weight > 0 */
+    double entropy_sum; /* nats, over those */
     double kl_sum;
     double clip_low, clip_high, clip_region; /* counts */
     double ratio_sum, ratio_sq_sum, ratio_min, ratio_max;
-    double logprob_difference_sum, logprob_difference_max; /* |old - new|, first pass: sampler against trainer */
+    double logprob_difference_sum,
+        logprob_difference_max;           /* |old - new|, first pass: sampler against trainer */
     double prompt_tokens, forward_tokens; /* token rows forwarded */
     int skipped; /* the weights and moments stayed: 1 a gradient was not finite, 2 nothing to learn from */
 };

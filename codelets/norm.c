@@ -1,0 +1,66 @@
+/* norm: CPU variant and submission.  See norm.h. */
+#include "norm.h"
+#include "optimiser.h"
+#include <math.h>
+
+struct arguments {
+    int n_groups, n_metrics;
+    double denominator, max_grad_norm;
+    struct mot_norm *result;
+};
+
+static void norm_cpu(void *buffers[], void *cl_arg)
+{
+    const struct arguments *a = cl_arg;
+    struct mot_norm norm = {.finite = 1};
+    double squares = 0.0;
+    for (int g = 0; g < a->n_groups; g++) {
+        squares += *(const double *)STARPU_VARIABLE_GET_PTR(buffers[g]);
+    }
+    for (int i = 0; i < a->n_metrics; i++) {
+        const struct mot_gradient_metrics *m =
+            (const struct mot_gradient_metrics *)STARPU_VARIABLE_GET_PTR(buffers[a->n_groups + i]);
+        mot_policy_loss_metrics_add(&norm.sum.loss, &m->loss);
+        norm.sum.prompt_tokens += m->prompt_tokens;
+        norm.sum.forward_tokens += m->forward_tokens;
+    }
+    norm.grad_norm = sqrt(squares) / a->denominator;
+    norm.grad_scale = mot_clip_factor(norm.grad_norm, a->max_grad_norm) / a->denominator;
+    norm.finite = isfinite(norm.grad_norm) && isfinite(norm.sum.loss.loss);
+    *a->result = norm;
+}
+
+static struct starpu_perfmodel norm_model = MOT_STAGE_MODEL("motley_norm");
+static struct starpu_codelet norm_codelet = {
+    .name = "norm",
+    .cpu_funcs = {norm_cpu},
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &norm_model,
+};
+
+int mot_insert_norm(const struct mot_norm_task *task)
+{
+    struct mot_buffers b = {0};
+    mot_buffers_add_all(&b, task->squares, task->n_groups, STARPU_R);
+    mot_buffers_add_all(&b, task->metrics, task->n_metrics, STARPU_R);
+    struct arguments a = {task->n_groups, task->n_metrics, task->denominator, task->max_grad_norm,
+                          task->result};
+    struct mot_task insert = {
+        .codelet = &norm_codelet,
+        .name = "train.norm",
+        .hint = task->hint,
+        .n_buffers = b.n,
+        .handles = b.handles,
+        .modes = b.modes,
+        .argument = &a,
+        .argument_bytes = sizeof(a),
+        .done = task->done,
+        .argument_done = task->argument,
+        .priority = 1,
+    };
+    insert.hint.flop = b.n;
+    insert.hint.bytes = 8.0 * task->n_groups + (double)sizeof(struct mot_norm) * task->n_metrics;
+    const int status = mot_task_insert(&insert);
+    mot_buffers_free(&b);
+    return status;
+}
