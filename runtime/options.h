@@ -1,5 +1,12 @@
 /* Option tables: one row per option; the command line, the YAML file and --help all read it.
- * A config is a plain struct; the table says where each option lies in it. */
+ * A config is a plain struct; the table says where each option lies in it.
+ *
+ * On the command line: --name value, --name=value, --name for true, --no_name for false; a list takes
+ * the words up to the next "--"; "--" alone ends the options.  Dash and underscore are equal, the
+ * last of several wins.  A value that begins with "--" must be written --name=value.
+ * In the file: one mapping of scalars and of sequences of scalars (YAML 1.1), each key once.  Names,
+ * types and limits are checked the same way; a scalar must parse whole (10abc, 1_000 or 1.5 for a
+ * whole number are errors). */
 #ifndef MOT_OPTIONS_H
 #define MOT_OPTIONS_H
 #include "nearest_name.h"
@@ -10,12 +17,14 @@ enum mot_option_type {
     MOT_OPTION_INT,    /* int */
     MOT_OPTION_INT64,  /* int64_t */
     MOT_OPTION_FLOAT,  /* double; "none" is NaN where the default is "none" */
-    MOT_OPTION_BOOL,   /* int: true/false/yes/no/1/0; the bare flag --name means true */
+    MOT_OPTION_BOOL,   /* int: true/false/yes/no/on/off/1/0; the bare flag --name means true */
     MOT_OPTION_STRING, /* char *, owned by the config; NULL when the text is empty */
     MOT_OPTION_CHOICE, /* int: index in choices */
     MOT_OPTION_LIST    /* struct mot_list: strings; "a b c" (several words), "[a, b]" or "a,b" */
 };
 
+/* One word is split at the commas outside (), [], {} and quotes; several words, and the items of a
+ * sequence in the file, are not split. */
 struct mot_list {
     char **item;
     int n;
@@ -26,7 +35,7 @@ struct mot_option {
     enum mot_option_type type;
     size_t offset;            /* in the config struct */
     const char *default_text; /* as the user would write it; NULL: the option must be given */
-    const char *choices;      /* CHOICE: "group|batch|none" */
+    const char *choices;      /* CHOICE: "group|batch|none"; "none=false": a second spelling */
     double min, max;          /* INT, INT64, FLOAT; both 0: no limits */
     const char *unit;         /* "tokens", "s"; NULL */
     const char *help;         /* one sentence */
@@ -36,8 +45,9 @@ struct mot_option {
 /* The table ends with a row whose name is NULL.  Fills *config with the defaults, then the YAML file
  * named by --config FILE, then the command line (argv[first]...), so that flags win.  Words without
  * "--" are collected in *positional (may be NULL: then they are an error).
- * 0; 1 when --help was printed; -EINVAL with a message that names file and line, or the flag, and for
- * an unknown name the nearest one. */
+ * 0; 1 when --help was printed; a negative errno with a message that names file and line, or the
+ * flag, and for an unknown name the nearest one.  Unless 0 is returned the config's strings and lists
+ * are freed and empty. */
 int mot_options_parse(const struct mot_option *table, void *config, int argc, char **argv,
                       int first, struct mot_list *positional, const char *usage);
 void mot_options_free(const struct mot_option *table, void *config);
