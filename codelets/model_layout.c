@@ -60,7 +60,7 @@ static void role_size(const struct mot_model_shape *s, int role, int *rows, int 
     *cols = size[role][1];
 }
 
-static int check_shape(const struct mot_model_shape *s)
+int mot_model_shape_check(const struct mot_model_shape *s, const char *where)
 {
     const struct {
         const char *name;
@@ -77,33 +77,33 @@ static int check_shape(const struct mot_model_shape *s)
     };
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         if (sizes[i].value < 1 || sizes[i].value > SIZE_MAX_OF_ANYTHING) {
-            return mot_fail(EINVAL, "model shape: %s is %d, not in 1..%d", sizes[i].name,
+            return mot_fail(EINVAL, "%s: %s is %d, not in 1..%d", where, sizes[i].name,
                             sizes[i].value, SIZE_MAX_OF_ANYTHING);
         }
     }
     if (s->n_layers > LAYERS_MAX) {
-        return mot_fail(EINVAL, "model shape: %d layers, more than %d", s->n_layers, LAYERS_MAX);
+        return mot_fail(EINVAL, "%s: %d layers, more than %d", where, s->n_layers, LAYERS_MAX);
     }
     if (s->n_heads % s->n_kv_heads != 0) {
         return mot_fail(EINVAL,
-                        "model shape: %d attention heads are no multiple of %d key-value "
+                        "%s: %d attention heads are no multiple of %d key-value "
                         "heads",
-                        s->n_heads, s->n_kv_heads);
+                        where, s->n_heads, s->n_kv_heads);
     }
     if (s->head_dim % 2 != 0) {
-        return mot_fail(EINVAL, "model shape: head_dim %d is odd, rotary embedding needs pairs",
+        return mot_fail(EINVAL, "%s: head_dim %d is odd, rotary embedding needs pairs", where,
                         s->head_dim);
     }
     const long long widest = (long long)s->n_heads * s->head_dim;
     if (widest > SIZE_MAX_OF_ANYTHING) {
-        return mot_fail(EINVAL, "model shape: %d heads of %d numbers are too wide", s->n_heads,
+        return mot_fail(EINVAL, "%s: %d heads of %d numbers are too wide", where, s->n_heads,
                         s->head_dim);
     }
     if (!(s->norm_eps >= 0.0f && s->norm_eps < 1.0f)) {
-        return mot_fail(EINVAL, "model shape: rms_norm_eps %g is not in [0, 1)", s->norm_eps);
+        return mot_fail(EINVAL, "%s: rms_norm_eps %g is not in [0, 1)", where, s->norm_eps);
     }
     if (!(s->rope_theta > 0.0 && s->rope_theta < 1e15)) {
-        return mot_fail(EINVAL, "model shape: rope_theta %g is not positive", s->rope_theta);
+        return mot_fail(EINVAL, "%s: rope_theta %g is not positive", where, s->rope_theta);
     }
     return 0;
 }
@@ -147,7 +147,7 @@ static int continues_matrix(int role)
 
 int mot_layout_create(struct mot_layout *layout, const struct mot_model_shape *shape)
 {
-    const int error = check_shape(shape);
+    const int error = mot_model_shape_check(shape, "model shape");
     if (error) { return error; }
     struct mot_layout l = {.shape = *shape, .n_groups = shape->n_layers + 2};
     l.group_floats = mot_alloc_zeroed((size_t)l.n_groups, sizeof(size_t));

@@ -65,8 +65,10 @@ struct mot_layout {
     size_t final_norm_offset, head_offset; /* in the last group; head_offset -1 when tied */
 };
 
-/* 0, or a negative errno with a message when the shape makes no sense (a size of 0, H not a
- * multiple of K, odd D, ...). */
+/* 0, or a negative errno with a message beginning with `where` (a file, or "model shape") when the
+ * shape makes no sense (a size of 0, H not a multiple of K, odd D, ...). */
+int mot_model_shape_check(const struct mot_model_shape *shape, const char *where);
+/* Returns as mot_model_shape_check does. */
 int mot_layout_create(struct mot_layout *layout, const struct mot_model_shape *shape);
 void mot_layout_destroy(struct mot_layout *layout);
 /* The tensor of that name, or NULL. */
