@@ -1,0 +1,231 @@
+/* grpo_report: metrics and completions of a step.  See grpo_report.h. */
+#include "grpo_report.h"
+#include "json.h"
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* Mean, deviation (n - 1), least and most of numbers added one by one; NaN are left out. */
+struct spread {
+    double n, sum, sq, min, max;
+};
+
+static void spread_add(struct spread *s, double x)
+{
+    if (isnan(x)) { return; }
+    s->min = s->n == 0 || x < s->min ? x : s->min;
+    s->max = s->n == 0 || x > s->max ? x : s->max;
+    s->n += 1;
+    s->sum += x;
+    s->sq += x * x;
+}
+
+static double spread_mean(const struct spread *s)
+{
+    return s->n > 0 ? s->sum / s->n : NAN;
+}
+
+static double spread_std(const struct spread *s)
+{
+    if (s->n < 2) { return 0.0; }
+    const double var = (s->sq - s->sum * s->sum / s->n) / (s->n - 1);
+    return sqrt(var > 0 ? var : 0);
+}
+
+static void put(json_t *o, const char *name, double value)
+{
+    json_object_set_new(o, name, mot_json_number(value));
+}
+
+static void put_of(json_t *o, const char *scope, const char *name, const char *what, double value)
+{
+    char key[160];
+    snprintf(key, sizeof(key), "%s/%s%s%s", scope, name, what[0] ? "/" : "", what);
+    json_object_set_new(o, key, mot_json_number(value));
+}
+
+static const float *scores_of(const struct mot_grpo *grpo, const struct mot_grpo_result *r,
+                              int group, int sample)
+{
+    return r->groups[group].scores + (size_t)(sample * 2 * grpo->n_functions);
+}
+
+static void put_rewards(json_t *o, const struct mot_grpo *grpo, const struct mot_grpo_result *r)
+{
+    const int P = r->rollout->n_groups, G = grpo->num_generations;
+    struct mot_advantage_sums sums = {0};
+    double errors = 0.0;
+    for (int p = 0; p < P; p++) {
+        const struct mot_advantage_sums *s = &r->groups[p].sums;
+        sums.rewards += s->rewards;
+        sums.reward_sum += s->reward_sum;
+        sums.abstained += s->abstained;
+        sums.groups += s->groups;
+        sums.groups_zero_std += s->groups_zero_std;
+        sums.group_std_sum += s->group_std_sum;
+        sums.groups_with_std += s->groups_with_std;
+    }
+    put(o, "reward", sums.rewards > 0 ? sums.reward_sum / sums.rewards : NAN);
+    put(o, "reward_std",
+        sums.groups_with_std > 0 ? sums.group_std_sum / sums.groups_with_std : 0.0);
+    put(o, "frac_reward_zero_std", sums.groups > 0 ? sums.groups_zero_std / sums.groups : NAN);
+    for (int f = 0; f < grpo->n_functions; f++) {
+        struct spread of_function = {0};
+        for (int i = 0; i < P * G; i++) {
+            const float *scores = scores_of(grpo, r, i / G, i % G);
+            spread_add(&of_function, scores[f]);
+            errors += scores[grpo->n_functions + f];
+        }
+        const char *name = grpo->functions[f].reward->name;
+        put_of(o, "rewards", name, "mean", spread_mean(&of_function));
+        put_of(o, "rewards", name, "std", spread_std(&of_function));
+    }
+    put(o, "reward/abstained", sums.abstained);
+    put(o, "reward/errors", errors);
+}
+
+static void put_lengths(json_t *o, const struct mot_grpo *grpo, const struct mot_grpo_result *r)
+{
+    struct spread all = {0}, ended = {0}, entropy = {0};
+    const int G = grpo->num_generations, n = r->rollout->n_groups * G;
+    double clipped = 0;
+    for (int i = 0; i < n; i++) {
+        const struct mot_row *row = &r->rollout->groups[i / G].rows[i % G];
+        spread_add(&all, row->n);
+        if (row->end == MOT_ROW_LENGTH) {
+            clipped += 1;
+        } else {
+            spread_add(&ended, row->n);
+        }
+        for (int t = 0; t < row->n; t++) { spread_add(&entropy, row->entropy[t]); }
+    }
+    put(o, "completions/mean_length", spread_mean(&all));
+    put(o, "completions/min_length", all.min);
+    put(o, "completions/max_length", all.max);
+    put(o, "completions/mean_terminated_length", ended.n > 0 ? spread_mean(&ended) : 0.0);
+    put(o, "completions/min_terminated_length", ended.min);
+    put(o, "completions/max_terminated_length", ended.max);
+    put(o, "completions/clipped_ratio", clipped / n);
+    put(o, "entropy", spread_mean(&entropy));
+}
+
+/* The optimiser steps of the step: means over their tokens, the last one's learning rate. */
+static void put_updates(json_t *o, const struct mot_grpo_result *r)
+{
+    struct mot_train_metrics sum = {0};
+    double loss = 0, norm = 0, min = INFINITY, max = -INFINITY;
+    for (int i = 0; i < r->n_updates; i++) {
+        const struct mot_train_metrics *m = &r->updates[i];
+        loss += m->loss / r->n_updates;
+        norm += m->grad_norm / r->n_updates;
+        sum.tokens += m->tokens;
+        sum.kl_sum += m->kl_sum;
+        sum.clip_low += m->clip_low;
+        sum.clip_high += m->clip_high;
+        sum.clip_region += m->clip_region;
+        sum.ratio_sum += m->ratio_sum;
+        sum.ratio_sq_sum += m->ratio_sq_sum;
+        sum.skipped += m->skipped;
+        min = m->tokens > 0 && m->ratio_min < min ? m->ratio_min : min;
+        max = m->tokens > 0 && m->ratio_max > max ? m->ratio_max : max;
+    }
+    const double n = sum.tokens > 0 ? sum.tokens : NAN;
+    const double mean = sum.ratio_sum / n, var = sum.ratio_sq_sum / n - mean * mean;
+    put(o, "loss", loss);
+    put(o, "grad_norm", norm);
+    put(o, "learning_rate", r->updates[r->n_updates - 1].learning_rate);
+    put(o, "kl", sum.kl_sum / n);
+    put(o, "clip_ratio/low_mean", sum.clip_low / n);
+    put(o, "clip_ratio/high_mean", sum.clip_high / n);
+    put(o, "clip_ratio/region_mean", sum.clip_region / n);
+    put(o, "ratio/mean", mean);
+    put(o, "ratio/std", sqrt(var > 0 ? var : 0));
+    put(o, "ratio/min", min);
+    put(o, "ratio/max", max);
+    /* Before the first update the trainer's weights are the sampler's: this is pure numerics. */
+    const struct mot_train_metrics *first = &r->updates[0];
+    put(o, "sampling/sampling_logp_difference/mean",
+        first->tokens > 0 ? first->logprob_difference_sum / first->tokens : NAN);
+    put(o, "sampling/sampling_logp_difference/max", first->logprob_difference_max);
+    put(o, "optim/skipped_updates", sum.skipped);
+}
+
+static void put_speed(json_t *o, const struct mot_grpo_result *r)
+{
+    double forwarded = 0, prompt = 0;
+    for (int i = 0; i < r->n_updates; i++) {
+        forwarded += r->updates[i].forward_tokens;
+        prompt += r->updates[i].prompt_tokens;
+    }
+    const struct mot_rollout *rollout = r->rollout;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    put(o, "step_time", r->seconds);
+    put(o, "timing_s/step", r->seconds);
+    put(o, "timing_s/gen", r->generate_seconds);
+    put(o, "perf/total_num_tokens", (double)rollout->generated_tokens);
+    put(o, "perf/throughput", (double)rollout->generated_tokens / r->seconds);
+    put(o, "perf/prompt_tokens_prefilled", (double)rollout->prompt_tokens);
+    put(o, "perf/prompt_tokens_trained", prompt);
+    put(o, "perf/tokens_trained", forwarded);
+    put(o, "perf/generate_tasks", rollout->generate_tasks);
+    put(o, "perf/max_memory_allocated_gb", (double)usage.ru_maxrss / (1 << 20));
+}
+
+json_t *mot_grpo_metrics(const struct mot_grpo *grpo, int step,
+                         const struct mot_grpo_result *result)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "step", json_integer(step + 1));
+    const double per_epoch = (double)grpo->dataset->n / grpo->prompts_per_step;
+    put(o, "epoch", (step + 1) / per_epoch);
+    put_updates(o, result);
+    put_rewards(o, grpo, result);
+    put_lengths(o, grpo, result);
+    put_speed(o, result);
+    return o;
+}
+
+static json_t *ids_array(const int32_t *ids, int n)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < n; i++) { json_array_append_new(array, json_integer(ids[i])); }
+    return array;
+}
+
+json_t *mot_grpo_completion(const struct mot_grpo *grpo, int step,
+                            const struct mot_grpo_result *result, int answer)
+{
+    const int G = grpo->num_generations, group = answer / G, sample = answer % G;
+    const struct mot_group *g = &result->rollout->groups[group];
+    const struct mot_row *row = &g->rows[sample];
+    const struct mot_example *example = &grpo->dataset->examples[g->example];
+    json_t *o = json_object(), *logprob = json_array(), *version = json_array();
+    for (int i = 0; i < row->n; i++) {
+        json_array_append_new(logprob, json_real(row->logprob[i]));
+        json_array_append_new(version, json_integer(row->version[i]));
+    }
+    json_object_set_new(o, "step", json_integer(step + 1));
+    json_object_set_new(o, "group", json_integer(group));
+    json_object_set_new(o, "sample", json_integer(sample));
+    json_object_set_new(o, "example", json_integer(g->example));
+    json_object_set_new(o, "prompt",
+                        mot_json_lossy_string(example->prompt_text, strlen(example->prompt_text)));
+    json_object_set_new(o, "completion", mot_json_lossy_string(row->text, row->text_bytes));
+    if (example->answer != NULL) {
+        json_object_set_new(o, "answer",
+                            mot_json_lossy_string(example->answer, strlen(example->answer)));
+    }
+    put(o, "reward", result->groups[group].rewards[sample]);
+    put(o, "advantage", result->groups[group].advantages[sample]);
+    for (int f = 0; f < grpo->n_functions; f++) {
+        put_of(o, "rewards", grpo->functions[f].reward->name, "",
+               scores_of(grpo, result, group, sample)[f]);
+    }
+    json_object_set_new(o, "end", json_string(mot_row_end_name(row->end)));
+    json_object_set_new(o, "prompt_ids", ids_array(g->prompt, g->prompt_tokens));
+    json_object_set_new(o, "completion_ids", ids_array(row->ids, row->n));
+    json_object_set_new(o, "logprob", logprob);
+    json_object_set_new(o, "version", version);
+    return o;
+}

@@ -1,0 +1,408 @@
+/* grpo_step: the graph of one GRPO step and the callbacks that grow it.  See grpo_step.h. */
+#include "grpo_step.h"
+#include "logprob.h"
+#include "stages.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Answers first .. first + n - 1 of the step, in group order. */
+struct micro_batch {
+    int first, n;
+    int groups_not_ended;           /* of those it touches: still generating */
+    int groups_not_scored;          /* advantages not computed yet */
+    int claimed_for;                /* 1 + the newest optimiser step it was handed over to */
+    starpu_data_handle_t reference; /* log-probs of the reference policy, or NULL */
+    struct mot_pack *reference_pack;
+};
+
+/* mutex guards the counters below; it is not held while tasks are submitted. */
+struct mot_grpo_step {
+    const struct mot_grpo *grpo;
+    int step, n_answers, n_updates, updates_per_iteration;
+    struct mot_prompt *prompts;
+    struct mot_rollout *rollout;
+    struct mot_scored_group *groups;
+    int n_micro_batches; /* of one iteration */
+    struct micro_batch *micro_batches;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int update;    /* the optimiser step under way */
+    int added;     /* of its micro-batches: handed over */
+    int callbacks; /* threads inside hand_over */
+    int ended;     /* all is done */
+    int rollout_ended;
+    struct mot_train *train;
+    struct mot_loss_counts counts; /* of the update under way */
+    struct mot_train_metrics *updates;
+    struct mot_grpo_result result;
+    double start_us;
+};
+
+/* The context of an advantage task's callback. */
+struct advantage_done {
+    struct mot_grpo_step *step;
+    int first_group, n_groups;
+};
+
+int mot_grpo_updates_per_step(const struct mot_grpo *g)
+{
+    const int answers = g->prompts_per_step * g->num_generations;
+    return g->num_iterations * answers / (g->answers_per_micro_batch * g->micro_batches_per_update);
+}
+
+static struct mot_hint hint_of(const struct mot_grpo_step *s, enum mot_stage stage, int group)
+{
+    return (struct mot_hint){.stage = stage, .step = s->step, .group = group, .version = -1};
+}
+
+static struct mot_row *row_of(const struct mot_grpo_step *s, int answer)
+{
+    const int G = s->grpo->num_generations;
+    return &s->rollout->groups[answer / G].rows[answer % G];
+}
+
+static int is_masked(const struct mot_grpo_step *s, const struct mot_row *row)
+{
+    return s->grpo->mask_truncated_completions && row->end == MOT_ROW_LENGTH;
+}
+
+/* Lays a micro-batch out, with the weight of every token by the loss type; counts may be NULL. */
+static struct mot_pack *pack_of(const struct mot_grpo_step *s, const struct micro_batch *mb,
+                                struct mot_loss_counts *counts)
+{
+    const int G = s->grpo->num_generations, first_group = mb->first / G;
+    const int n_prompts = (mb->first + mb->n - 1) / G - first_group + 1;
+    struct mot_pack_prompt prompts[n_prompts];
+    struct mot_pack_answer *answers = mot_alloc((size_t)mb->n * sizeof(*answers));
+    for (int p = 0; p < n_prompts; p++) {
+        const struct mot_group *g = &s->rollout->groups[first_group + p];
+        prompts[p] = (struct mot_pack_prompt){.n = g->prompt_tokens, .ids = g->prompt};
+    }
+    int valid_tokens = 0, valid_answers = 0;
+    for (int i = 0; i < mb->n; i++) {
+        const struct mot_row *row = row_of(s, mb->first + i);
+        valid_tokens += is_masked(s, row) ? 0 : row->n;
+        valid_answers += !is_masked(s, row);
+    }
+    for (int i = 0; i < mb->n; i++) {
+        const struct mot_row *row = row_of(s, mb->first + i);
+        const int p = row->group->index - first_group;
+        const double weight =
+            is_masked(s, row) ? 0.0 : s->grpo->loss.type->token_weight(row->n, valid_tokens);
+        answers[i] = (struct mot_pack_answer){.prompt = p,
+                                              .n = row->n,
+                                              .ids = row->ids,
+                                              .old = row->logprob,
+                                              .weight = (float)weight,
+                                              .advantage_buffer = p,
+                                              .advantage_index = row->sample};
+    }
+    if (counts != NULL) {
+        counts->tokens += valid_tokens;
+        counts->answers += valid_answers;
+        counts->micro_batches += valid_tokens > 0;
+    }
+    struct mot_pack *pack = mot_pack_create(prompts, n_prompts, answers, mb->n);
+    free(answers);
+    return pack;
+}
+
+static void hand_over(struct mot_grpo_step *s);
+
+/* In a worker's thread: an optimiser step has ended. */
+static void updated(void *argument, const struct mot_train_metrics *metrics)
+{
+    struct mot_grpo_step *s = argument;
+    pthread_mutex_lock(&s->mutex);
+    s->updates[s->update++] = *metrics;
+    const int more = s->update < s->n_updates;
+    s->added = 0;
+    s->counts =
+        (struct mot_loss_counts){.max_completion_length = s->grpo->rollout.max_completion_length};
+    s->train = NULL;
+    if (!more) {
+        s->result.seconds = (starpu_timing_now() - s->start_us) * 1e-6;
+        s->ended = 1;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->mutex);
+    if (more) { hand_over(s); }
+}
+
+static void begin_update(struct mot_grpo_step *s)
+{
+    const int number = s->step * s->n_updates + s->update;
+    s->train = mot_train_begin(s->grpo->actor, &s->grpo->optimizer, MOT_LOSS_POLICY, &s->grpo->loss,
+                               number, s->step, s->grpo->micro_batches_per_update);
+}
+
+/* Hands one micro-batch over to the optimiser step, with the advantages of the groups it touches. */
+static void add_micro_batch(struct mot_grpo_step *s, struct mot_train *train, int index,
+                            const struct micro_batch *mb, struct mot_pack *pack)
+{
+    const int G = s->grpo->num_generations, first = mb->first / G;
+    const int n = (mb->first + mb->n - 1) / G - first + 1;
+    starpu_data_handle_t advantages[n];
+    for (int i = 0; i < n; i++) { advantages[i] = s->groups[first + i].advantage_handle; }
+    mot_train_add(train, index, pack, advantages, n, mb->reference);
+}
+
+/* The first micro-batch of the update under way that is complete and not handed over, claimed, with
+ * its pack; -1 when there is none.  The mutex is held. */
+static int claim(struct mot_grpo_step *s, struct mot_pack **pack)
+{
+    if (s->ended) { return -1; }
+    const int most = s->grpo->micro_batches_per_update;
+    struct micro_batch *first = &s->micro_batches[s->update % s->updates_per_iteration * most];
+    for (int i = 0; i < most; i++) {
+        if (first[i].groups_not_scored > 0 || first[i].claimed_for > s->update) { continue; }
+        first[i].claimed_for = s->update + 1;
+        if (s->train == NULL) { begin_update(s); }
+        *pack = pack_of(s, &first[i], &s->counts);
+        return i;
+    }
+    return -1;
+}
+
+/* Hands over what is complete; whoever hands over the last micro-batch closes the update.  Lanes keep
+ * their order whatever the order here (train.h). */
+static void hand_over(struct mot_grpo_step *s)
+{
+    const int most = s->grpo->micro_batches_per_update;
+    pthread_mutex_lock(&s->mutex);
+    s->callbacks++; /* keeps s alive */
+    struct mot_pack *pack;
+    for (int index; (index = claim(s, &pack)) >= 0;) {
+        struct mot_train *train = s->train;
+        const int mini = s->update % s->updates_per_iteration;
+        pthread_mutex_unlock(&s->mutex);
+        add_micro_batch(s, train, index, &s->micro_batches[mini * most + index], pack);
+        pthread_mutex_lock(&s->mutex);
+        if (++s->added == most) {
+            const double denominator = mot_policy_loss_denominator(&s->grpo->loss, &s->counts);
+            pthread_mutex_unlock(&s->mutex);
+            mot_train_close(train, denominator, updated, s);
+            pthread_mutex_lock(&s->mutex);
+        }
+    }
+    s->callbacks--;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+/* The micro-batches that hold answers of a group: from *first, the number is returned. */
+static int micro_batches_of(const struct mot_grpo_step *s, int group, int *first)
+{
+    const int G = s->grpo->num_generations, per = s->grpo->answers_per_micro_batch;
+    *first = group * G / per;
+    return (group * G + G - 1) / per - *first + 1;
+}
+
+static void advantages_ready(void *argument)
+{
+    struct advantage_done *d = argument;
+    struct mot_grpo_step *s = d->step;
+    pthread_mutex_lock(&s->mutex);
+    for (int g = d->first_group; g < d->first_group + d->n_groups; g++) {
+        int first;
+        const int n = micro_batches_of(s, g, &first);
+        for (int i = first; i < first + n; i++) { s->micro_batches[i].groups_not_scored--; }
+    }
+    pthread_mutex_unlock(&s->mutex);
+    free(d);
+    hand_over(s);
+}
+
+static void insert_or_die(int error)
+{
+    if (error) { exit(1); } /* the message is out; nothing can run this job */
+}
+
+static void submit_advantages(struct mot_grpo_step *s, int first, int n)
+{
+    const struct mot_grpo *grpo = s->grpo;
+    const int G = grpo->num_generations;
+    starpu_data_handle_t scores[n * G], advantages[n];
+    for (int i = 0; i < n; i++) {
+        struct mot_scored_group *g = &s->groups[first + i];
+        memcpy(&scores[i * G], g->score_handles, (size_t)G * sizeof(scores[0]));
+        advantages[i] = g->advantage_handle;
+    }
+    struct advantage_done *d = mot_alloc(sizeof(*d));
+    *d = (struct advantage_done){.step = s, .first_group = first, .n_groups = n};
+    const struct mot_group_advantage advantage = {.functions = grpo->functions,
+                                                  .n_functions = grpo->n_functions,
+                                                  .n_groups = n,
+                                                  .group_size = G,
+                                                  .scale = grpo->scale_rewards,
+                                                  .scores = scores,
+                                                  .advantages = advantages,
+                                                  .rewards = s->groups[first].rewards,
+                                                  .sums = &s->groups[first].sums,
+                                                  .hint = hint_of(s, MOT_STAGE_ADVANTAGE, first),
+                                                  .done = advantages_ready,
+                                                  .argument_done = d};
+    mot_plan_submitted(s->step, MOT_STAGE_ADVANTAGE, 1, 0.0);
+    insert_or_die(mot_insert_group_advantage(&advantage));
+}
+
+/* A row has ended: score it. */
+static void row_ended(void *context, struct mot_row *row)
+{
+    struct mot_grpo_step *s = context;
+    const struct mot_grpo *grpo = s->grpo;
+    mot_plan_submitted(s->step, MOT_STAGE_REWARD, 1, 0.0);
+    insert_or_die(mot_scoring_submit(&s->groups[row->group->index], row,
+                                     &grpo->dataset->examples[row->group->example], grpo->functions,
+                                     grpo->n_functions, s->step));
+}
+
+/* Log-probs of the reference policy for a micro-batch whose answers are all there. */
+static void submit_reference(struct mot_grpo_step *s, int index)
+{
+    struct micro_batch *mb = &s->micro_batches[index];
+    mb->reference_pack = pack_of(s, mb, NULL);
+    mb->reference = mot_float_vector((size_t)mb->reference_pack->n_targets);
+    struct mot_actor *reference = s->grpo->reference;
+    struct mot_version *version = mot_actor_read(reference);
+    const struct mot_logprob_task task = {.context = &reference->context,
+                                          .weights = version->groups,
+                                          .pack = mb->reference_pack,
+                                          .logprob = mb->reference,
+                                          .hint = hint_of(s, MOT_STAGE_LOGPROB, index)};
+    mot_plan_submitted(s->step, MOT_STAGE_LOGPROB, 1, 0.0);
+    insert_or_die(mot_insert_logprob(&task));
+    mot_version_release(version);
+}
+
+/* A group has ended: its advantages, and the reference of micro-batches it completes. */
+static void group_ended(void *context, struct mot_group *group)
+{
+    struct mot_grpo_step *s = context;
+    int first;
+    const int n = micro_batches_of(s, group->index, &first);
+    for (int i = first; i < first + n && s->grpo->reference != NULL; i++) {
+        pthread_mutex_lock(&s->mutex);
+        const int whole = --s->micro_batches[i].groups_not_ended == 0;
+        pthread_mutex_unlock(&s->mutex);
+        if (whole) { submit_reference(s, i); }
+    }
+    if (s->grpo->scale_rewards != MOT_SCALE_BATCH) { submit_advantages(s, group->index, 1); }
+}
+
+static void rollout_ended(void *context, struct mot_rollout *rollout)
+{
+    struct mot_grpo_step *s = context;
+    s->result.generate_seconds = (starpu_timing_now() - s->start_us) * 1e-6;
+    if (s->grpo->scale_rewards == MOT_SCALE_BATCH) { submit_advantages(s, 0, rollout->n_groups); }
+    pthread_mutex_lock(&s->mutex);
+    s->rollout_ended = 1;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static void create_micro_batches(struct mot_grpo_step *s)
+{
+    const int per = s->grpo->answers_per_micro_batch, G = s->grpo->num_generations;
+    s->n_micro_batches = s->n_answers / per;
+    s->micro_batches = mot_alloc_zeroed((size_t)s->n_micro_batches, sizeof(struct micro_batch));
+    for (int i = 0; i < s->n_micro_batches; i++) {
+        struct micro_batch *mb = &s->micro_batches[i];
+        mb->first = i * per;
+        mb->n = per;
+        mb->groups_not_ended = (mb->first + per - 1) / G - mb->first / G + 1;
+        mb->groups_not_scored = mb->groups_not_ended;
+    }
+}
+
+static void choose_prompts(struct mot_grpo_step *s)
+{
+    const struct mot_grpo *g = s->grpo;
+    s->prompts = mot_alloc((size_t)g->prompts_per_step * sizeof(*s->prompts));
+    for (int i = 0; i < g->prompts_per_step; i++) {
+        const int64_t position = (int64_t)s->step * g->prompts_per_step + i;
+        const int example = mot_dataset_at(g->dataset, g->seed, g->shuffle, position);
+        const struct mot_ids *ids = &g->dataset->examples[example].prompt;
+        s->prompts[i] = (struct mot_prompt){.ids = ids->id, .n = (int)ids->n, .example = example};
+    }
+}
+
+static void declare_plan(const struct mot_grpo_step *s)
+{
+    const struct mot_grpo *g = s->grpo;
+    const int groups = g->scale_rewards == MOT_SCALE_BATCH ? 1 : g->prompts_per_step;
+    mot_plan_declare(s->step, MOT_STAGE_REWARD, s->n_answers, 0.0);
+    mot_plan_declare(s->step, MOT_STAGE_ADVANTAGE, groups, 0.0);
+    if (g->reference != NULL) {
+        mot_plan_declare(s->step, MOT_STAGE_LOGPROB, s->n_micro_batches, 0.0);
+    }
+}
+
+int mot_grpo_step_start(const struct mot_grpo *grpo, int step, struct mot_grpo_step **started)
+{
+    const int G = grpo->num_generations, per = grpo->answers_per_micro_batch;
+    MOT_ASSERT(G % per == 0 || per % G == 0);
+    struct mot_grpo_step *s = mot_alloc_zeroed(1, sizeof(*s));
+    s->grpo = grpo;
+    s->step = step;
+    s->n_answers = grpo->prompts_per_step * G;
+    s->n_updates = mot_grpo_updates_per_step(grpo);
+    s->updates_per_iteration = s->n_updates / grpo->num_iterations;
+    MOT_ASSERT(s->n_answers == per * grpo->micro_batches_per_update * s->updates_per_iteration);
+    s->updates = mot_alloc_zeroed((size_t)s->n_updates, sizeof(*s->updates));
+    s->counts.max_completion_length = grpo->rollout.max_completion_length;
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    choose_prompts(s);
+    s->groups = mot_scoring_create(grpo->prompts_per_step, G, grpo->n_functions);
+    create_micro_batches(s);
+    declare_plan(s);
+    s->start_us = starpu_timing_now();
+    struct mot_rollout_options options = grpo->rollout;
+    options.step = step;
+    const struct mot_rollout_listener listener = {
+        .row = row_ended, .group = group_ended, .end = rollout_ended, .context = s};
+    const int error =
+        mot_rollout_start(grpo->actor, mot_actor_read(grpo->actor), s->prompts,
+                          grpo->prompts_per_step, G, &options, &listener, &s->rollout);
+    if (error) {
+        mot_grpo_step_destroy(s);
+        return error;
+    }
+    *started = s;
+    return 0;
+}
+
+const struct mot_grpo_result *mot_grpo_step_wait(struct mot_grpo_step *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    while (!s->ended || !s->rollout_ended || s->callbacks > 0) {
+        pthread_cond_wait(&s->changed, &s->mutex);
+    }
+    pthread_mutex_unlock(&s->mutex);
+    mot_plan_end(s->step);
+    s->result.rollout = s->rollout;
+    s->result.groups = s->groups;
+    s->result.n_updates = s->n_updates;
+    s->result.updates = s->updates;
+    return &s->result;
+}
+
+void mot_grpo_step_destroy(struct mot_grpo_step *s)
+{
+    for (int i = 0; i < s->n_micro_batches; i++) {
+        struct micro_batch *mb = &s->micro_batches[i];
+        if (mb->reference != NULL) { starpu_data_unregister(mb->reference); }
+        mot_pack_destroy(mb->reference_pack);
+    }
+    mot_scoring_destroy(s->groups, s->grpo->prompts_per_step, s->grpo->num_generations);
+    mot_rollout_destroy(s->rollout);
+    free(s->micro_batches);
+    free(s->updates);
+    free(s->prompts);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->mutex);
+    free(s);
+}
