@@ -2,8 +2,10 @@
  * included (peers row 16); equal scores on any thread, errors counted and never a silent 0 (peers row
  * 14); unknown names and settings are messages; texts of a megabyte that invite quadratic time,
  * deep recursion or a read past the end. */
+#include "answer_text.h"
 #include "error.h"
 #include "reward.h"
+#include "rng.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -390,6 +392,52 @@ static void test_hostile(void **state)
     assert_true(seconds() - start < 60.0);
 }
 
+/* The plain, quadratic search that mot_boxed_last must agree with; braces and names only. */
+static const char *slow_boxed(const char *text, size_t *n)
+{
+    for (const char *box = text + strlen(text); box-- > text;) {
+        if (strncmp(box, "\\boxed{", 7) != 0) { continue; }
+        int depth = 0;
+        for (const char *end = box + 6; *end; end++) {
+            depth += (*end == '{') - (*end == '}');
+            if (depth > 0) { continue; }
+            *n = (size_t)(end - (box + 7));
+            return box + 7;
+        }
+    }
+    return NULL;
+}
+
+/* Random texts of the pieces that the rewards look for: the box is the one the plain search finds, a
+ * text that is one number ends in that number, and nothing crashes. */
+static void test_random(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {
+        "\\boxed{", "{", "}", "1",   "23",   "456", ",",  ".",      "-", "####", " ",
+        "$",        "%", "x", MINUS, "\xff", "0",   "\n", "\\text", "+", EURO,   "\xe2"};
+    enum { N_PIECES = sizeof(pieces) / sizeof(pieces[0]) };
+    static const char *const options[] = {"boxed", "gsm8k", "gsm8k:flexible", "format:(.|1)*x"};
+    for (uint32_t i = 0; i < 20000; i++) {
+        char text[256] = "";
+        const uint32_t length = mot_uniform_int(1, MOT_RNG_TEST, i, 0, 0, 16);
+        for (uint32_t j = 0; j < length; j++) {
+            strcat(text, pieces[mot_uniform_int(1, MOT_RNG_TEST, i, 1, j, N_PIECES)]);
+        }
+        const size_t n = strlen(text);
+        size_t n_slow = 0, n_fast = 0;
+        const char *slow = slow_boxed(text, &n_slow), *fast = NULL;
+        mot_boxed_last(text, n, &fast, &n_fast);
+        assert_ptr_equal(slow, fast);
+        assert_int_equal(n_slow, n_fast);
+        struct mot_number whole, last;
+        if (mot_number_whole(text, n, &whole)) {
+            assert_true(mot_number_last(text, n, &last) && mot_numbers_equal(&whole, &last));
+        }
+        for (int j = 0; j < 4; j++) { score_of(options[j], text, n, text); }
+    }
+}
+
 /* A megabyte of digits is still compared exactly. */
 static void test_long_numbers(void **state)
 {
@@ -425,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_shared_state), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_table),        cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_long_numbers), cmocka_unit_test(test_zero_bytes),
+        cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
