@@ -1,8 +1,9 @@
 /* Scratch memory per worker, buffer lists and the cost model of all stages.  See stage.h. */
 #include "stage.h"
 #include <math.h>
-#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* One per worker, the last for threads that are none.  Each slot is touched by its thread alone;
  * the arena pointers are created on first use. */
@@ -42,6 +43,13 @@ size_t mot_cpu_exec_peak_bytes(void)
 void mot_stage_pointers(void *buffers[], int n, float **pointers)
 {
     for (int i = 0; i < n; i++) { pointers[i] = (float *)STARPU_VECTOR_GET_PTR(buffers[i]); }
+}
+
+void mot_task_must(int status)
+{
+    if (status >= 0) { return; }
+    fflush(NULL);
+    _exit(1); /* not exit: workers are running, this may be one of them */
 }
 
 starpu_data_handle_t mot_float_vector(size_t n)

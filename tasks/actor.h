@@ -67,14 +67,19 @@ int mot_actor_live_versions(struct mot_actor *actor);
 /* The handles (n_groups) of a gradient lane, allocated on first use; mot_train's. */
 const starpu_data_handle_t *mot_actor_lane(struct mot_actor *actor, int lane);
 
-/* Master weights (and moments) in host memory, read between acquire and release; all tasks that
- * write them have been submitted.  m, v may be NULL. */
-void mot_actor_acquire(struct mot_actor *actor, float ***weights, float ***m, float ***v);
-void mot_actor_release(struct mot_actor *actor);
+/* Master weights and moments in host memory, to be read or written between acquire and release; all
+ * tasks that write them have been submitted.  Blocks: not from a callback.  m and v are NULL for a
+ * frozen model. */
+struct mot_actor_host {
+    float **weights, **m, **v; /* (n_groups) */
+};
+void mot_actor_acquire(struct mot_actor *actor, struct mot_actor_host *host);
+void mot_actor_release(struct mot_actor *actor, struct mot_actor_host *host);
 /* FNV-1a over the bytes of the current version, for tests (peers row 31). */
 uint64_t mot_actor_version_hash(struct mot_actor *actor);
-/* model files + optimizer.safetensors (m and v, when lanes > 0) into a directory that exists. */
-int mot_actor_save(struct mot_actor *actor, const char *directory);
+/* The model's files and, with_optimizer, optimizer.safetensors (m, v, updates) into a directory that
+ * exists. */
+int mot_actor_save(struct mot_actor *actor, const char *directory, int with_optimizer);
 /* Moments and update count of such a directory; the model itself is loaded by mot_model_load. */
 int mot_actor_load_optimizer(struct mot_actor *actor, const char *directory);
 #endif
