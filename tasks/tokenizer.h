@@ -18,13 +18,14 @@ void mot_tokenizer_destroy(struct mot_tokenizer *tokenizer);
 int mot_tokenizer_vocab_size(const struct mot_tokenizer *tokenizer);
 int32_t mot_tokenizer_bos(const struct mot_tokenizer *tokenizer); /* -1: none */
 int32_t mot_tokenizer_eos(const struct mot_tokenizer *tokenizer);
+int32_t mot_tokenizer_pad(const struct mot_tokenizer *tokenizer);
 /* The id of a token given as its text ("<|im_end|>"), or -1. */
 int32_t mot_tokenizer_id(const struct mot_tokenizer *tokenizer, const char *token);
 /* The chat template of the model as it was found (Jinja text), or NULL. */
 const char *mot_tokenizer_chat_template(const struct mot_tokenizer *tokenizer);
 
 struct mot_ids {
-    int32_t *id; /* mot_alloc'ed; freed by mot_ids_free */
+    int32_t *id; /* mot_alloc'ed, NULL when n is 0; freed by mot_ids_free */
     size_t n;
 };
 void mot_ids_free(struct mot_ids *ids);

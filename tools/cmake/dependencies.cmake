@@ -15,6 +15,7 @@ pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 find_library(MOT_DNNL dnnl REQUIRED)
@@ -22,7 +23,7 @@ pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
 add_library(mot_dependencies INTERFACE)
 target_link_libraries(mot_dependencies INTERFACE PkgConfig::STARPU PkgConfig::HWLOC
-  PkgConfig::JANSSON PkgConfig::YAML PkgConfig::PCRE2 ZLIB::ZLIB Threads::Threads ${MOT_DNNL} dl m)
+  PkgConfig::JANSSON PkgConfig::YAML PkgConfig::PCRE2 PkgConfig::UTF8PROC ZLIB::ZLIB Threads::Threads ${MOT_DNNL} dl m)
 # StarPU's own headers do not pass our warnings: they are system headers to us.
 target_include_directories(mot_dependencies SYSTEM INTERFACE ${STARPU_INCLUDE_DIRS})
 if(MOT_OPENMP)
