@@ -177,9 +177,10 @@ static const struct gguf_value *find(const struct mot_gguf *gguf, const char *ke
 
 static int fail_type(const struct mot_gguf *gguf, const struct gguf_value *value, const char *want)
 {
-    return mot_fail(EINVAL, "%s: metadata %s is %s%s, expected %s", gguf->file.path, value->key,
-                    value->type == ARRAY ? "an array of " : "a ",
-                    type_names[value->type == ARRAY ? value->element_type : value->type], want);
+    const int array = value->type == ARRAY;
+    return mot_fail(EINVAL, "%s: metadata %s is of type %s%s, expected %s", gguf->file.path,
+                    value->key, array ? "array of " : "",
+                    type_names[array ? value->element_type : value->type], want);
 }
 
 /* The integer of that type at `at`: 1, or 0 when it is none (or above INT64_MAX). */
