@@ -2,7 +2,7 @@
  *
  *   config.yaml           every option as resolved
  *   metrics.jsonl         one object a step, finite numbers only (others are null)
- *   completions.jsonl     where the program writes samples (mot_run_lines_open)
+ *   completions.jsonl     where the program writes samples
  *   checkpoints/step-N/   model files, tokenizer files, optimizer.safetensors, state.json, manifest.json
  *   model/                the trained model: a HF directory
  *
@@ -24,12 +24,11 @@ struct mot_run_options {
 
 struct mot_run {
     char *path, *checkpoints; /* directories */
-    int save_total_limit;
+    int save_total_limit, resume;
     /* Found by mot_run_open with resume: */
     char *resume_path;    /* the checkpoint's directory: a model for mot_model_load, or NULL */
     int64_t resume_step;  /* its step; 0 without */
     json_t *resume_state; /* its state.json, or NULL */
-    int metrics;          /* file descriptor of metrics.jsonl */
 };
 
 /* Makes the directory, or finds the checkpoint to resume from.  Before any work: nothing has been
@@ -43,10 +42,12 @@ int mot_run_check_disk(const struct mot_run *run, const struct mot_layout *layou
 int mot_run_write_config(const struct mot_run *run, const struct mot_option *table,
                          const void *config);
 
-/* A JSON lines file of the run, opened for appending; with resume it is first cut to the lines whose
- * "step" is at most resume_step.  A file descriptor for mot_json_append_line (json.h:
- * numbers that are not finite become null), or a negative errno with a message. */
+/* A JSON lines file of the run, opened for appending ("metrics.jsonl").  Its objects have an integer
+ * "step", 1 for the first: the checkpoint of step N knows the lines of steps 1 .. N, and with resume
+ * the file is first cut to those.  A file descriptor for mot_json_append_line (json.h: numbers that are
+ * not finite become null), or a negative errno with a message. */
 int mot_run_lines_open(const struct mot_run *run, const char *name);
+
 /* checkpoints/step-N: the actor's weights and moments, the tokenizer (NULL: none) and state (borrowed:
  * whatever the program needs to go on; "step" is added).  All tasks that write weights are done or
  * submitted; not from a callback. */

@@ -1,0 +1,254 @@
+/* The run directory.  See run_directory.h. */
+#include "run_directory.h"
+#include "checkpoint.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { STATE_BYTES_MAX = 64 << 20 };
+
+static char *join(const char *directory, const char *name)
+{
+    return mot_format("%s/%s", directory, name);
+}
+
+static int exists(const char *directory, const char *name)
+{
+    char *path = join(directory, name);
+    struct stat status;
+    const int found = stat(path, &status) == 0;
+    free(path);
+    return found;
+}
+
+static int find_checkpoint(struct mot_run *run)
+{
+    const int found = mot_checkpoint_newest(run->checkpoints, &run->resume_path, &run->resume_step);
+    if (found < 0) { return found; }
+    if (found == 0) {
+        mot_warn("%s: no checkpoint to resume from; the run starts anew", run->path);
+        return 0;
+    }
+    char *path = join(run->resume_path, "state.json");
+    const int status = mot_json_load(path, STATE_BYTES_MAX, &run->resume_state);
+    free(path);
+    return status;
+}
+
+int mot_run_open(struct mot_run *run, const struct mot_run_options *options)
+{
+    *run = (struct mot_run){
+        .path = mot_strdup(options->output_dir),
+        .save_total_limit = options->save_total_limit,
+        .resume = options->resume,
+    };
+    run->checkpoints = join(run->path, "checkpoints");
+    int status = 0;
+    if (options->resume) {
+        if (exists(run->path, "checkpoints")) { status = find_checkpoint(run); }
+    } else if (exists(run->path, "metrics.jsonl") || exists(run->path, "checkpoints")
+               || exists(run->path, "model")) {
+        status = mot_fail(EEXIST,
+                          "%s holds a run already: --resume goes on with it, or name another "
+                          "--output_dir",
+                          run->path);
+    }
+    if (status == 0) { status = mot_make_directories(run->checkpoints); }
+    if (status < 0) { mot_run_close(run); }
+    return status;
+}
+
+void mot_run_close(struct mot_run *run)
+{
+    json_decref(run->resume_state);
+    free(run->resume_path);
+    free(run->checkpoints);
+    free(run->path);
+    *run = (struct mot_run){0};
+}
+
+int mot_run_check_disk(const struct mot_run *run, const struct mot_layout *layout, int64_t saves)
+{
+    /* Weights and two moments, and a few MB of tokenizer files. */
+    const double model = 4.0 * (double)layout->parameters, small = 8e6;
+    const int64_t limit = run->save_total_limit;
+    const double kept = (double)(limit > 0 && limit < saves ? limit + 1 : saves);
+    const double needed = kept * (3.0 * model + small) + model + small;
+    const int64_t free_bytes = mot_free_disk_bytes(run->path);
+    if (free_bytes < 0) { return (int)free_bytes; }
+    if ((double)free_bytes >= needed) { return 0; }
+    return mot_fail(ENOSPC,
+                    "%s: %.1f GB are free, checkpoints and model take %.1f GB; lower "
+                    "--save_total_limit or name another --output_dir",
+                    run->path, (double)free_bytes / 1e9, needed / 1e9);
+}
+
+int mot_run_write_config(const struct mot_run *run, const struct mot_option *table,
+                         const void *config)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *memory = open_memstream(&text, &n);
+    MOT_ASSERT(memory != NULL);
+    int status = mot_options_write_yaml(table, config, memory);
+    fclose(memory);
+    char *path = join(run->path, "config.yaml");
+    if (status == 0) { status = mot_file_write(path, text, n); }
+    free(path);
+    free(text);
+    return status;
+}
+
+/* ---- JSON lines -------------------------------------------------------------------------------- */
+
+/* The "step" of a whole line, or -1 for one that is torn or has none. */
+static int64_t step_of(const char *line, size_t n)
+{
+    char why[200];
+    if (n == 0 || line[n - 1] != '\n') { return -1; }
+    json_t *object = mot_json_decode(line, n, why, sizeof(why));
+    const json_t *step = json_object_get(object, "step");
+    const int64_t value = json_is_integer(step) ? (int64_t)json_integer_value(step) : -1;
+    json_decref(object);
+    return value;
+}
+
+/* Copies the lines of steps up to last from one file to another. */
+static int copy_lines(FILE *from, FILE *to, int64_t last)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t n;
+    int good = 1;
+    while (good && (n = getline(&line, &capacity, from)) > 0) {
+        const int64_t step = step_of(line, (size_t)n);
+        if (step < 0 || step > last) { continue; }
+        good = fwrite(line, 1, (size_t)n, to) == (size_t)n;
+    }
+    free(line);
+    return good && fflush(to) == 0 && fsync(fileno(to)) == 0;
+}
+
+/* Cuts the file back to what the checkpoint knows; through a copy, so that a kill loses nothing. */
+static int cut_lines(const char *path, int64_t last)
+{
+    FILE *from = fopen(path, "r");
+    if (from == NULL) { return errno == ENOENT ? 0 : mot_fail(errno, "%s: cannot read", path); }
+    char *copy = mot_format("%s.tmp", path);
+    FILE *to = fopen(copy, "w");
+    int good = to != NULL && copy_lines(from, to, last);
+    if (to != NULL) { good = fclose(to) == 0 && good; }
+    fclose(from);
+    good = good && rename(copy, path) == 0;
+    const int status = good ? 0 : mot_fail(errno ? errno : EIO, "%s: %s", copy, strerror(errno));
+    if (!good) { unlink(copy); }
+    free(copy);
+    return status;
+}
+
+int mot_run_lines_open(const struct mot_run *run, const char *name)
+{
+    char *path = join(run->path, name);
+    int result = run->resume ? cut_lines(path, run->resume_step) : 0;
+    if (result == 0) {
+        result = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+        if (result < 0) { result = mot_fail(errno, "%s: %s", path, strerror(errno)); }
+    }
+    free(path);
+    return result;
+}
+
+/* ---- Checkpoints and the model ----------------------------------------------------------------- */
+
+static int save_into(struct mot_actor *actor, const struct mot_tokenizer *tokenizer,
+                     const char *directory, int with_optimizer)
+{
+    int status = mot_actor_save(actor, directory, with_optimizer);
+    if (status == 0 && tokenizer) { status = mot_tokenizer_save(tokenizer, directory); }
+    return status;
+}
+
+static int save_state(const char *directory, int64_t step, const json_t *state)
+{
+    json_t *all = state ? json_copy((json_t *)state) : json_object();
+    json_object_set_new(all, "step", json_integer(step));
+    char *text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *path = join(directory, "state.json");
+    const int status = mot_file_write(path, text, strlen(text));
+    free(path);
+    free(text);
+    json_decref(all);
+    return status;
+}
+
+int mot_run_checkpoint(const struct mot_run *run, struct mot_actor *actor,
+                       const struct mot_tokenizer *tokenizer, int64_t step, const json_t *state)
+{
+    char *path;
+    int status = mot_checkpoint_begin(run->checkpoints, step, &path);
+    if (status < 0) { return status; }
+    status = save_into(actor, tokenizer, path, 1);
+    if (status == 0) { status = save_state(path, step, state); }
+    if (status < 0) {
+        mot_checkpoint_abort(path);
+        return status;
+    }
+    return mot_checkpoint_commit(run->checkpoints, step, path, run->save_total_limit);
+}
+
+/* model.tmp becomes model; an older model (of a resumed run) goes only then. */
+static int put_in_place(const char *fresh, const char *model, const char *old)
+{
+    int status = mot_remove_tree(old);
+    if (status < 0) { return status; }
+    if (rename(model, old) < 0 && errno != ENOENT) {
+        return mot_fail(errno, "%s: %s", model, strerror(errno));
+    }
+    if (rename(fresh, model) < 0) { return mot_fail(errno, "%s: %s", fresh, strerror(errno)); }
+    return mot_remove_tree(old);
+}
+
+int mot_run_save_model(const struct mot_run *run, struct mot_actor *actor,
+                       const struct mot_tokenizer *tokenizer)
+{
+    char *fresh = join(run->path, "model.tmp"), *model = join(run->path, "model");
+    char *old = join(run->path, "model.old");
+    int status = mot_remove_tree(fresh);
+    if (status == 0) { status = mot_make_directories(fresh); }
+    if (status == 0) { status = save_into(actor, tokenizer, fresh, 0); }
+    if (status == 0) { status = mot_file_sync(fresh); }
+    if (status == 0) { status = put_in_place(fresh, model, old); }
+    if (status == 0) { status = mot_file_sync(run->path); }
+    free(fresh);
+    free(model);
+    free(old);
+    return status;
+}
+
+/* ---- Interruption ------------------------------------------------------------------------------ */
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal)
+{
+    (void)signal;
+    if (interrupted) { _exit(MOT_EXIT_INTERRUPTED); }
+    interrupted = 1;
+}
+
+void mot_interrupt_watch(void)
+{
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+int mot_interrupted(void)
+{
+    return interrupted;
+}
