@@ -1,3 +1,4 @@
 /* Every subcommand of motley, one line each, in the order of --help: MOT_SUBCOMMAND(name, what it
  * does).  Its file is apps/NAME.c with int mot_app_NAME(int argc, char **argv).  No guard: included
  * more than once. */
+MOT_SUBCOMMAND(convert, "turn a GGUF file or a HF directory into a HF directory")
