@@ -19,6 +19,11 @@ struct mot_start_options {
     const char *(*stage_name)(int stage);
 };
 
+/* To be called first in main(): makes waiting OpenMP threads sleep after a moment instead of spinning
+ * for milliseconds, unless OMP_WAIT_POLICY or GOMP_SPINCOUNT say otherwise.  The program starts
+ * itself again once for that (execv, same process).  Without it all works, slower on a busy box. */
+void mot_program_begin(char **argv);
+
 /* Starts StarPU.  0, or a negative errno with a message: -EINVAL for an unknown policy (the message
  * lists the known ones; StarPU itself falls back silently) or an impossible worker shape, -ENODEV
  * without any worker.  GPU and OpenCL workers start only where STARPU_NCUDA, STARPU_NHIP or
@@ -38,8 +43,9 @@ const char *mot_policy_name(void);
  * external program's answer.  Counts as a finished task.  Any thread. */
 void mot_watchdog_touch(void);
 
-/* Runs first in each CPU codelet of a task from mot_task_insert(): binds the worker's OpenMP team to its own cores and sets
- * its size, once per worker thread.  Tasks submitted to StarPU directly may call it themselves. */
+/* Binds the calling CPU worker's OpenMP team to its own cores and sets its size, once per worker
+ * thread.  Tasks from mot_task_insert() have it done; tasks submitted to StarPU directly may call
+ * it first in their codelet. */
 void mot_worker_enter(void);
 
 /* What a policy may know of a task, beyond what StarPU tells it. */
@@ -79,8 +85,8 @@ int mot_task_insert(const struct mot_task *task);
 const struct mot_hint *mot_task_hint(const struct starpu_task *task);
 
 /* Task records: one per finished task of mot_task_insert(), while a file is open.  JSON lines:
- * {"name","stage","step","group","version","worker","submit_us","start_us","end_us","rows","tokens"}
- * with times in microseconds of one clock.  Opened before or after mot_start().
+ * {"name","stage","step","group","version","worker","submit_us","start_us","end_us","rows",
+ * "tokens"}, with times in microseconds of one clock.  Opened before or after mot_start().
  * 0 or a negative errno with a message. */
 int mot_record_open(const char *path);
 /* Writes out what is buffered.  0, or a negative errno with a message when any write failed. */

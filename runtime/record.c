@@ -1,6 +1,6 @@
 /* Task records: one JSON line per finished task.  See motley.h.
- * Start and end come from StarPU's profiling where it was on when the task was submitted: a GPU task
- * ends later than its codelet returns.  Else they are the times of the pop and of the callback. */
+ * Start and end come from StarPU's profiling where it was on when the task was submitted: a GPU
+ * task ends later than its codelet returns.  Else they are the times of pop and callback. */
 #include "task.h"
 #include <pthread.h>
 #include <stdio.h>

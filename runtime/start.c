@@ -3,6 +3,7 @@
  * StarPU reads much from the environment at starpu_init(); what the user has set there is kept.
  * STARPU_HOME: performance models go to the user's cache folder, not to ~/.starpu. */
 #include "cores.h"
+#include "idle.h"
 #include "policy_choice.h"
 #include "task.h"
 #include <stdatomic.h>
@@ -51,15 +52,13 @@ static void choose_home(void)
     setenv("STARPU_HOME", path, 0);
 }
 
-/* The environment StarPU finds.  An idle worker calls sched_yield() between two looks for a task, up
- * to STARPU_BACKOFF_MAX times. */
+/* The environment StarPU finds. */
 static void prepare_environment(void)
 {
     choose_home();
     setenv("STARPU_SILENT", "1", 0);
     setenv("STARPU_WORKERS_NOBIND", "1", 1);  /* cores.c binds */
     setenv("STARPU_WORKERS_GETBIND", "0", 1); /* cores.c respects the allowed cores */
-    setenv("STARPU_BACKOFF_MAX", "1024", 0);
 }
 
 static int environment_count(const char *name)
@@ -155,12 +154,13 @@ int mot_start(const struct mot_start_options *options)
     }
     number_cpu_workers();
     atomic_fetch_add(&generation, 1);
+    mot_task_setup();
+    mot_idle_start();
     error = check_started(policy);
     if (error) {
         mot_stop();
         return error;
     }
-    mot_task_setup();
     mot_record_started(options->stage_name);
     mot_watchdog_start(options->watchdog_s, options->stage_name);
     return 0;
@@ -174,6 +174,7 @@ void mot_wait_all(void)
 void mot_stop(void)
 {
     mot_wait_all();
+    mot_idle_stop();
     mot_watchdog_stop();
     (void)mot_record_close(); /* it has said what was wrong */
     starpu_shutdown();
@@ -198,6 +199,7 @@ const char *mot_policy_name(void)
 
 void mot_worker_enter(void)
 {
+    mot_idle_busy();
     const unsigned now = atomic_load_explicit(&generation, memory_order_relaxed);
     if (entered == now) { return; }
     const int worker = starpu_worker_get_id();

@@ -85,8 +85,8 @@ static void fill_buffers(struct starpu_task *t, const struct mot_task *task)
     }
 }
 
-/* All buffers of a task must fit the worker's memory together: a datum too large for the device it is
- * sent to hangs StarPU.  Workers that are too small are excluded from this task. */
+/* All buffers of a task must fit the worker's memory together: a datum too large for the device it
+ * is sent to hangs StarPU.  Workers that are too small are excluded from this task. */
 static int exclude_small_workers(struct starpu_task *t, const struct mot_task *task)
 {
     size_t bytes = 0, largest = 0;

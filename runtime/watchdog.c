@@ -1,6 +1,6 @@
 /* The watchdog: when tasks are pending and none has finished for the given time, it says which ones
- * run, where and since when, and ends the program.  A StarPU program that lost a wake-up, waits for a
- * datum that never comes or sits in an endless kernel would otherwise hang for ever in silence. */
+ * run, where and since when, and ends the program.  A StarPU program that lost a wake-up, waits for
+ * a datum that never comes or sits in an endless kernel would otherwise hang in silence. */
 #include "task.h"
 #include <pthread.h>
 #include <stdatomic.h>

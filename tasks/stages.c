@@ -48,7 +48,7 @@ void mot_plan_declare(int step, enum mot_stage stage, int tasks, double flop)
     pthread_mutex_unlock(&mutex);
 }
 
-/* Declarations are estimates (how many chunks a row takes), so that going below zero is no error. */
+/* Declarations are estimates (how many chunks a row takes): going below zero is no error. */
 void mot_plan_submitted(int step, enum mot_stage stage, int tasks, double flop)
 {
     MOT_ASSERT((int)stage >= 0 && stage < MOT_STAGES);
