@@ -3,10 +3,10 @@
  * The C allowed cores are cut into consecutive shares in hwloc's order (neighbours share caches and
  * NUMA nodes): worker i of W owns cores [i C / W, (i + 1) C / W).  The worker's own thread may run
  * on its whole share.  Where the share has exactly one core per thread, each further OpenMP thread
- * is pinned to a core of its own; libgomp re-creates threads with the affinity of the worker's thread,
- * so that one is never pinned to a single core: a later team would pile up there.  With more cores
- * than threads the team floats within its share, so that a small run does not sit on a core that
- * another process keeps busy.  With more threads than cores nothing is bound. */
+ * is pinned to a core of its own; libgomp re-creates threads with the affinity of the worker's
+ * thread, so that one is never pinned to a single core: a later team would pile up there.  With
+ * more cores than threads the team floats within its share, so that a small run does not sit on a
+ * core that another process keeps busy.  With more threads than cores nothing is bound. */
 #include "cores.h"
 #include <hwloc.h>
 #include <sched.h>

@@ -2,8 +2,8 @@
  *
  * libgomp spins 300000 times by default, several milliseconds, while a thread waits for the rest of
  * its team.  On a box that does anything else at the same time (a reward program, a compiler) the
- * spinning thread keeps the late one off its core: measured with two threads on two cores beside one
- * busy process, the same loop took 12 s with 100000 spins and 0.7 to 2 s with 1000 to 10000.
+ * spinning thread keeps the late one off its core: measured with two threads on two cores beside
+ * one busy process, the same loop took 12 s with 100000 spins and 0.7 to 2 s with 1000 to 10000.
  * libgomp reads the environment once, when it is loaded, so the program starts itself again.  (An
  * entry in .preinit_array runs early enough, but the C library then forgets what it has set.) */
 #include "motley.h"
