@@ -4,11 +4,51 @@
 #include "parallel.h"
 #include "vec16.h"
 
+struct mot_product mot_product_forward(int M, int N, int K)
+{
+    return (struct mot_product){.use = MOT_MATMUL_FORWARD,
+                                .m = M,
+                                .n = N,
+                                .k = K,
+                                .a_row = K,
+                                .a_col = 1,
+                                .b_row = 1,
+                                .b_col = K,
+                                .c_row = N};
+}
+
+struct mot_product mot_product_grad_input(int M, int N, int K, int accumulate)
+{
+    return (struct mot_product){.use = MOT_MATMUL_GRAD_INPUT,
+                                .m = M,
+                                .n = K,
+                                .k = N,
+                                .a_row = N,
+                                .a_col = 1,
+                                .b_row = K,
+                                .b_col = 1,
+                                .c_row = K,
+                                .accumulate = accumulate != 0};
+}
+
+struct mot_product mot_product_grad_weight(int M, int N, int K)
+{
+    return (struct mot_product){.use = MOT_MATMUL_GRAD_WEIGHT,
+                                .m = N,
+                                .n = K,
+                                .k = M,
+                                .a_row = 1,
+                                .a_col = N,
+                                .b_row = K,
+                                .b_col = 1,
+                                .c_row = K,
+                                .accumulate = 1};
+}
+
 void mot_cpu_linear(struct mot_exec *e, int M, int N, int K, const float *x, const float *w,
                     const float *bias, float *y)
 {
-    const struct mot_product p = {
-        .m = M, .n = N, .k = K, .a_row = K, .a_col = 1, .b_row = 1, .b_col = K, .c_row = N};
+    const struct mot_product p = mot_product_forward(M, N, K);
     mot_matmul(e->arena, &p, x, w, y);
     if (!bias) { return; }
     MOT_PARALLEL_FOR((size_t)M * N > MOT_WORTH_A_TEAM)
@@ -21,15 +61,7 @@ void mot_cpu_linear(struct mot_exec *e, int M, int N, int K, const float *x, con
 void mot_cpu_linear_grad_input(struct mot_exec *e, int M, int N, int K, const float *dy,
                                const float *w, float *dx, int accumulate)
 {
-    const struct mot_product p = {.m = M,
-                                  .n = K,
-                                  .k = N,
-                                  .a_row = N,
-                                  .a_col = 1,
-                                  .b_row = K,
-                                  .b_col = 1,
-                                  .c_row = K,
-                                  .accumulate = accumulate != 0};
+    const struct mot_product p = mot_product_grad_input(M, N, K, accumulate);
     mot_matmul(e->arena, &p, dy, w, dx);
 }
 
@@ -45,16 +77,11 @@ static void bias_columns(int M, int N, int j, const float *dy, float *dbias)
 void mot_cpu_linear_grad_weight(struct mot_exec *e, int M, int N, int K, const float *dy,
                                 const float *x, float *dw, float *dbias)
 {
-    const struct mot_product p = {.m = N,
-                                  .n = K,
-                                  .k = M,
-                                  .a_row = 1,
-                                  .a_col = N,
-                                  .b_row = K,
-                                  .b_col = 1,
-                                  .c_row = K,
-                                  .accumulate = 1};
-    if (M > 0) { mot_matmul(e->arena, &p, dy, x, dw); }
+    for (int i = 0; i < M; i += MOT_MATMUL_SUM_ROWS) {
+        const struct mot_product p =
+            mot_product_grad_weight(mot_min(MOT_MATMUL_SUM_ROWS, M - i), N, K);
+        mot_matmul(e->arena, &p, dy + (size_t)i * N, x + (size_t)i * K, dw);
+    }
     if (!dbias) { return; }
     MOT_PARALLEL_FOR((size_t)M * N > MOT_WORTH_A_TEAM)
     for (int j = 0; j < N; j += 16) { bias_columns(M, N, j, dy, dbias); }
