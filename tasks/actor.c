@@ -66,7 +66,8 @@ int mot_actor_create(struct mot_actor *actor, struct mot_model *model,
         return mot_fail(EINVAL, "dtype %s: compute copies are float32 or bfloat16",
                         mot_dtype_name(options->dtype));
     }
-    const int status = mot_transformer_create(&made.transformer, &model->info.shape);
+    int status = mot_matmul_self_test(&model->info.shape);
+    if (status == 0) { status = mot_transformer_create(&made.transformer, &model->info.shape); }
     if (status < 0) { return status; }
     if (made.options.max_versions == 0) { made.options.max_versions = 2; }
     *actor = made;
