@@ -85,6 +85,7 @@ static int convert(const char *in, const char *out)
     struct mot_tokenizer *tokenizer;
     struct mot_model model;
     int status = check_out(out);
+    if (!status) { status = mot_model_read_info(in, &model.info); } /* is it a model at all? */
     if (!status) { status = load_tokenizer(in, &tokenizer); }
     if (status) { return status; }
     status = mot_model_load(in, &model);
