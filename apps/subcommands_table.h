@@ -2,3 +2,4 @@
  * does).  Its file is apps/NAME.c with int mot_app_NAME(int argc, char **argv).  No guard: included
  * more than once. */
 MOT_SUBCOMMAND(convert, "turn a GGUF file or a HF directory into a HF directory")
+MOT_SUBCOMMAND(tokenize, "text to token ids, one JSON array a line")

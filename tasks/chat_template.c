@@ -192,10 +192,16 @@ static const char *content_of(const json_t *message)
     return json_string_value(json_object_get(message, "content"));
 }
 
-static int check_messages(const json_t *messages)
+int mot_chat_template_problem(const struct mot_chat_template *chat, const json_t *messages,
+                              char *why, size_t why_bytes)
 {
+    if (!chat->end) {
+        snprintf(why, why_bytes, "messages need a chat template; choose one with --chat_template");
+        return 1;
+    }
     if (!json_is_array(messages) || json_array_size(messages) == 0) {
-        return mot_fail(EINVAL, "messages: a list of at least one message is needed");
+        snprintf(why, why_bytes, "messages: a list of at least one message is needed");
+        return 1;
     }
     size_t i;
     json_t *message;
@@ -203,19 +209,20 @@ static int check_messages(const json_t *messages)
     {
         const char *role = role_of(message);
         if (!json_is_object(message)) {
-            return mot_fail(EINVAL, "messages[%zu] is no object with role and content", i);
+            snprintf(why, why_bytes, "messages[%zu] is no object with role and content", i);
+        } else if (!role) {
+            snprintf(why, why_bytes, "messages[%zu].role is missing or no string", i);
+        } else if (strcmp(role, "system") != 0 && strcmp(role, "user") != 0
+                   && strcmp(role, "assistant") != 0) {
+            snprintf(why, why_bytes,
+                     "messages[%zu].role: \"%.40s\" is not one of system, user, assistant", i,
+                     role);
+        } else if (!content_of(message)) {
+            snprintf(why, why_bytes, "messages[%zu].content is missing or no string", i);
+        } else {
+            continue;
         }
-        if (!role) { return mot_fail(EINVAL, "messages[%zu].role is missing or no string", i); }
-        if (strcmp(role, "system") != 0 && strcmp(role, "user") != 0
-            && strcmp(role, "assistant") != 0) {
-            return mot_fail(EINVAL,
-                            "messages[%zu].role: \"%.40s\" is not one of system, user, "
-                            "assistant",
-                            i, role);
-        }
-        if (!content_of(message)) {
-            return mot_fail(EINVAL, "messages[%zu].content is missing or no string", i);
-        }
+        return 1;
     }
     return 0;
 }
@@ -276,10 +283,9 @@ static void put_message(FILE *out, const struct mot_chat_template *chat, const j
 int mot_chat_template_render(const struct mot_chat_template *chat, const json_t *messages,
                              int generation_prompt, char **text)
 {
-    const int status = check_messages(messages);
-    if (status) { return status; }
-    if (!chat->end) {
-        return mot_fail(EINVAL, "messages need a chat template; choose one with --chat_template");
+    char why[256];
+    if (mot_chat_template_problem(chat, messages, why, sizeof(why))) {
+        return mot_fail(EINVAL, "%s", why);
     }
     char *bytes = NULL;
     size_t n = 0;

@@ -14,6 +14,10 @@ const char *mot_chat_template_name(const struct mot_chat_template *chat);
 /* What ends an assistant's turn ("<|im_end|>"), or NULL. */
 const char *mot_chat_template_end(const struct mot_chat_template *chat);
 
+/* What is wrong with the messages, in why; returns 1, or 0 when they can be rendered.  Prints nothing:
+ * for callers that know the file and line. */
+int mot_chat_template_problem(const struct mot_chat_template *chat, const json_t *messages,
+                              char *why, size_t why_bytes);
 /* messages: array of {"role", "content"}.  Ends with the opening of the assistant's turn when
  * generation_prompt is 1.  0 and *text (mot_alloc'ed), or -EINVAL with a message. */
 int mot_chat_template_render(const struct mot_chat_template *chat, const json_t *messages,

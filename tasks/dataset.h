@@ -1,6 +1,7 @@
 /* Training and test data: JSON lines.  A row has `prompt` (string, or array of messages) or
  * `question`; optionally `answer` or `ground_truth`; for sft `completion` (or `answer`) or `input_ids`;
- * all columns are handed to rewards. */
+ * all columns are handed to rewards.  A row with `input_ids` has its first id as the prompt and the
+ * others as the completion. */
 #ifndef MOT_DATASET_H
 #define MOT_DATASET_H
 #include "chat_template.h"
@@ -12,8 +13,8 @@ struct mot_example {
     struct mot_ids prompt; /* rendered by the chat template and encoded; exactly one BOS or none */
     char *prompt_text;     /* as rendered */
     struct mot_ids completion; /* sft only: answer ids with the end-of-turn; empty otherwise */
-    const char *answer;        /* ground truth or NULL; borrows from columns */
-    json_t *columns;           /* the row as it was */
+    char *answer;    /* `ground_truth`, else `answer`: a string, or a number as text; or NULL */
+    json_t *columns; /* the row as it was */
 };
 
 struct mot_dataset {
@@ -25,9 +26,10 @@ struct mot_dataset {
 struct mot_dataset_options {
     const struct mot_tokenizer *tokenizer;
     const struct mot_chat_template *chat; /* "none": the prompt string as it is */
-    const char *system_prompt;            /* NULL: none; put before the messages */
-    int with_completion;                  /* sft */
-    int max_tokens; /* prompt (and completion) longer than this: an error with the line */
+    const char
+        *system_prompt;  /* NULL: none; put before messages that begin with no system message */
+    int with_completion; /* sft */
+    int max_tokens; /* prompt (and completion) longer than this: an error with the line; 0: no limit */
     int limit;      /* at most so many rows; 0: all */
 };
 
