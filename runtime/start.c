@@ -110,6 +110,19 @@ static void fill_conf(struct starpu_conf *conf, struct starpu_sched_policy *poli
     conf->catch_signals = 0; /* Ctrl-C is the program's */
 }
 
+/* StarPU prefers the name in STARPU_SCHED to the policy it is given, so that name is out of sight
+ * while it starts. */
+static int init_starpu(struct starpu_conf *conf)
+{
+    const char *name = getenv("STARPU_SCHED");
+    char *kept = name ? mot_strdup(name) : NULL;
+    unsetenv("STARPU_SCHED");
+    const int error = starpu_init(conf);
+    if (kept) { setenv("STARPU_SCHED", kept, 1); }
+    free(kept);
+    return error;
+}
+
 static void number_cpu_workers(void)
 {
     int n = 0;
@@ -147,7 +160,7 @@ int mot_start(const struct mot_start_options *options)
     prepare_environment();
     struct starpu_conf conf;
     fill_conf(&conf, policy);
-    error = starpu_init(&conf);
+    error = init_starpu(&conf);
     if (error) {
         mot_cores_forget();
         return mot_fail(-error, "StarPU does not start: %s", strerror(-error));

@@ -2,7 +2,8 @@
 # StarPU: the one tools/setup built (its prefix is in MOT_STARPU_PREFIX), else the distribution's.
 set(MOT_STARPU_PREFIX "$ENV{MOTLEY_STARPU}" CACHE PATH
     "motley: prefix of a StarPU >= 1.4; empty: the one tools/setup built, else pkg-config's own")
-foreach(prefix ${MOT_STARPU_PREFIX} /opt/motley/starpu-1.4)
+foreach(prefix ${MOT_STARPU_PREFIX} /opt/motley/starpu-1.4
+        $ENV{HOME}/.local/share/motley/starpu-1.4)
   if(EXISTS ${prefix}/lib/pkgconfig/starpu-1.4.pc)
     list(PREPEND CMAKE_PREFIX_PATH ${prefix})
     break()
