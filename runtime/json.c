@@ -2,6 +2,7 @@
 #include "json.h"
 #include "error.h"
 #include "file.h"
+#include "utf8.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +175,21 @@ json_t *mot_json_numbers(const float *values, size_t n)
         MOT_ASSERT(json_array_append_new(array, mot_json_number(values[i])) == 0);
     }
     return array;
+}
+
+json_t *mot_json_string(const char *bytes, size_t n)
+{
+    char *text = mot_alloc(3 * n + 1), *end = text;
+    while (n > 0) {
+        const int length = *bytes ? mot_utf8_length(bytes, n) : 0;
+        end = length ? mempcpy(end, bytes, (size_t)length) : mempcpy(end, "\xef\xbf\xbd", 3);
+        bytes += length ? length : 1;
+        n -= (size_t)(length ? length : 1);
+    }
+    json_t *string = json_stringn(text, (size_t)(end - text));
+    MOT_ASSERT(string);
+    free(text);
+    return string;
 }
 
 char *mot_json_text(const json_t *value)

@@ -43,6 +43,9 @@ json_t *mot_json_numbers(const float *values, size_t n);
 /* A new string from n bytes of any kind: what is no UTF-8 becomes U+FFFD, a zero byte U+0000.  (A
  * token can be half a character, and a sampler draws what it likes.) */
 json_t *mot_json_lossy_string(const char *bytes, size_t n);
+/* A string of n bytes from wherever, sampled text for one: what is not UTF-8, and zero bytes, become
+ * U+FFFD, one for each byte. */
+json_t *mot_json_string(const char *bytes, size_t n);
 /* One line of compact JSON, keys in the order they were set, MOT_JSON_DIGITS digits; to free. */
 char *mot_json_text(const json_t *value);
 /* The same to a JSON lines file, newline added, by one write(2). */

@@ -3,6 +3,7 @@
  * "inf", leading blanks and a number followed by anything. */
 #include "option_value.h"
 #include "error.h"
+#include "utf8.h"
 #include <ctype.h>
 #include <limits.h>
 #include <math.h>
@@ -225,22 +226,10 @@ static int set_choice(const struct mot_option *row, char *target, const char *te
     return fail(row, place, SHOWN " is not one of: %s", SHOW(text), known);
 }
 
-/* Well-formed UTF-8 (RFC 3629): no overlong forms, no surrogates.  The YAML we write must be. */
+/* The YAML we write must be UTF-8. */
 static int is_utf8(const char *text)
 {
-    for (const unsigned char *c = (const unsigned char *)text; *c;) {
-        const int more = *c < 0x80 ? 0 : *c < 0xc2 ? -1 : *c < 0xe0 ? 1 : *c < 0xf0 ? 2 : 3;
-        if (more < 0 || *c > 0xf4) { return 0; }
-        uint32_t code = more == 0 ? *c : *c & (0x3fu >> more);
-        for (int i = 1; i <= more; i++) {
-            if ((c[i] & 0xc0) != 0x80) { return 0; }
-            code = code << 6 | (c[i] & 0x3fu);
-        }
-        const int overlong = (more == 2 && code < 0x800) || (more == 3 && code < 0x10000);
-        if (overlong || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff) { return 0; }
-        c += 1 + more;
-    }
-    return 1;
+    return mot_utf8_is_valid(text, strlen(text));
 }
 
 static int set_string(const struct mot_option *row, char *target, const char *text, int plain,

@@ -137,13 +137,26 @@ static void test_written(void **state)
     json_decref(array);
 }
 
+static void test_bad_text(void **state)
+{
+    (void)state;
+    static const char bytes[] = "a\0\xc3\xa9\xc0\x80\xed\xa0\x80\xf0\x9f\x98\x80\xf4\x90\xe2\x82";
+    json_t *string = mot_json_string(bytes, sizeof(bytes) - 1);
+#define BAD "\xef\xbf\xbd"
+    assert_string_equal(json_string_value(string),
+                        "a" BAD "\xc3\xa9" BAD BAD BAD BAD BAD "\xf0\x9f\x98\x80" BAD BAD BAD BAD);
+    json_decref(string);
+    string = mot_json_string("", 0);
+    assert_string_equal(json_string_value(string), "");
+    json_decref(string);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_getters),
-        cmocka_unit_test(test_written),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_files),
+        cmocka_unit_test(test_getters),  cmocka_unit_test(test_written),
+        cmocka_unit_test(test_bad_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
