@@ -21,8 +21,11 @@ void keys_to_columns(const struct heads *h, const struct mot_kv *kv, int which, 
                      int first, int n, float *columns)
 {
     const float *row = kv_row(h, kv->data, kv, which, head, start);
-    for (int j = 0; j < n; j++, row += h->D) {
-        for (int d = 0; d < h->D; d++) { columns[d * MOT_KEYS + first + j] = row[d]; }
+    for (int j = 0; j < n; j += 16, row += 16 * (size_t)h->D) {
+        for (int d = 0; d < h->D; d += 16) {
+            v16_transpose(row + d, (size_t)h->D, mot_min(16, n - j), mot_min(16, h->D - d),
+                          columns + d * MOT_KEYS + first + j, MOT_KEYS);
+        }
     }
 }
 
@@ -39,7 +42,15 @@ void keys_to_rows(const struct heads *h, const struct mot_kv *kv, int which, int
 
 void columns_add_to_rows(int D, int n, const float *columns, float *rows)
 {
-    for (int j = 0; j < n; j++, rows += D) {
-        for (int d = 0; d < D; d++) { rows[d] += columns[d * MOT_KEYS + j]; }
+    float tile[16 * 16] __attribute__((aligned(64)));
+    for (int j = 0; j < n; j += 16) {
+        for (int d = 0; d < D; d += 16) {
+            const int keys = mot_min(16, n - j), numbers = mot_min(16, D - d);
+            v16_transpose(columns + d * MOT_KEYS + j, MOT_KEYS, numbers, keys, tile, 16);
+            for (int r = 0; r < keys; r++) {
+                float *to = rows + (size_t)(j + r) * (size_t)D + d;
+                for (int i = 0; i < numbers; i++) { to[i] += tile[16 * r + i]; }
+            }
+        }
     }
 }

@@ -33,10 +33,11 @@ static void panel_pack(const struct mot_product *p, const float *b, int k, int d
         }
         return;
     }
-    for (int c = 0; c < n; c++) {
-        const float *column = from + (size_t)c * (size_t)p->b_col;
-        for (int d = 0; d < depth; d++) {
-            panel[(size_t)d * PANEL + c] = column[(size_t)d * (size_t)p->b_row];
+    for (int c = 0; c < n; c += 16) {
+        for (int d = 0; d < depth; d += 16) {
+            v16_transpose(from + (size_t)c * (size_t)p->b_col + d, (size_t)p->b_col,
+                          mot_min(16, n - c), mot_min(16, depth - d), panel + (size_t)d * PANEL + c,
+                          PANEL);
         }
     }
 }

@@ -100,6 +100,32 @@ V16_INLINE v16 v16_keep_n(v16 x, int n, float fill)
     return v16_select(v16_lanes() < limit, x, v16_all(fill));
 }
 
+/* One butterfly of the transposition: lanes whose bit d is set change sides. */
+V16_INLINE void v16_swap_lanes(v16 *a, v16 *b, int d)
+{
+    const i16 lane = v16_lanes(), moved = (lane & d) != 0;
+    const i16 first = lane + (moved & (16 - d)), second = lane + (moved & 16) + (~moved & d);
+    const v16 x = *a, y = *b;
+    *a = __builtin_shuffle(x, y, first);
+    *b = __builtin_shuffle(x, y, second);
+}
+
+/* to[c * to_stride + r] = from[r * from_stride + c] for r < rows and c < cols, both 1 .. 16. */
+V16_INLINE void v16_transpose(const float *from, size_t from_stride, int rows, int cols, float *to,
+                              size_t to_stride)
+{
+    v16 x[16];
+    for (int r = 0; r < 16; r++) {
+        x[r] = r < rows ? v16_load_n(from + (size_t)r * from_stride, cols) : v16_all(0.0f);
+    }
+    for (int d = 8; d > 0; d /= 2) {
+        for (int r = 0; r < 16; r++) {
+            if ((r & d) == 0) { v16_swap_lanes(&x[r], &x[r + d], d); }
+        }
+    }
+    for (int c = 0; c < cols; c++) { v16_store_n(to + (size_t)c * to_stride, x[c], rows); }
+}
+
 typedef float v8 __attribute__((vector_size(32)));
 typedef float v4 __attribute__((vector_size(16)));
 
