@@ -269,15 +269,15 @@ static inline void check_after(const struct mot_tensor *t, const json_t *after, 
                  {"v_norm", v[t->group] + t->offset}};
     for (int k = 0; k < 3; k++) {
         const double norm = json_number_value(json_object_get(expected, norms[k].key));
-        /* moments are sums of gradients: their tolerance is looser */
-        near(network_norm(norms[k].x, n), norm, (k ? 10 : 1) * limit * norm, t->name, -1 - k);
+        /* v sums squares of gradients, which doubles their rounding; the weights hardly see it */
+        near(network_norm(norms[k].x, n), norm, (k ? 4 : 1) * limit * norm, t->name, -1 - k);
     }
     double largest = 0.0;
     for (size_t k = 0; k < json_array_size(first); k++) {
         largest = fmax(largest, fabs(number_at(first, k)));
     }
     for (size_t k = 0; k < json_array_size(first); k++) {
-        near(norms[0].x[k], number_at(first, k), 10 * limit * largest, t->name, (int)k);
+        near(norms[0].x[k], number_at(first, k), limit * largest, t->name, (int)k);
     }
 }
 

@@ -166,7 +166,7 @@ static void check_shared_prompt(void **state)
 
 int main(void)
 {
-    static int index[SHAPES] = {0, 1, 2};
+    static int index[] = {0, 1, 2};
     const struct CMUnitTest tests[] = {
         {"differences, llama", check_differences, NULL, NULL, &index[0]},
         {"differences, qwen2", check_differences, NULL, NULL, &index[1]},
