@@ -39,8 +39,8 @@ static int format_open(const char *settings, void **state)
     if (!settings || !settings[0]) {
         return mot_fail(EINVAL, "reward format: the pattern is missing; write \"format:PATTERN\"");
     }
-    const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | PCRE2_DOTALL
-                             | PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_NEVER_BACKSLASH_C;
+    const uint32_t options = PCRE2_MATCH_INVALID_UTF | PCRE2_UCP | PCRE2_DOTALL | PCRE2_ANCHORED
+                             | PCRE2_ENDANCHORED | PCRE2_NEVER_BACKSLASH_C;
     int error;
     PCRE2_SIZE offset;
     pcre2_code *code =
