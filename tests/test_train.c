@@ -4,6 +4,7 @@
  *   - the same bits under eager, lws, dmda, prio and random, with 1x1, 1x2 and 2x1 workers x cores,
  *     and whatever the order in which micro-batches are handed over
  *   - peers row 1, 2, 3: 1x8, 2x4, 8x1 micro-batch splits and 1 to 3 lanes give the same step
+ *   - a policy loss's inputs may be given up right after the hand-over, in any order of micro-batches
  *   - a gradient that is not finite, or nothing to learn from: weights and moments stay, bit for bit
  * Expected values: reference files (PyTorch 2.13, float32). */
 #include "stages.h"
@@ -186,6 +187,70 @@ static void test_bits(void **state)
             }
         }
     }
+}
+
+/* ---- Policy losses: advantages and reference log-probs come as handles -------------------------- */
+
+static starpu_data_handle_t filled(size_t n, float first, float step)
+{
+    starpu_data_handle_t handle = mot_float_vector(n);
+    starpu_data_acquire(handle, STARPU_W);
+    float *values = starpu_data_get_local_ptr(handle);
+    for (size_t i = 0; i < n; i++) { values[i] = first + step * (float)i; }
+    starpu_data_release(handle);
+    return handle;
+}
+
+/* One step of two answers to each of three prompts; the handles go away right after each hand-over,
+ * so that a micro-batch which waits for its turn must have kept what it reads. */
+static uint64_t policy_step(const int *order, struct mot_train_metrics *metrics)
+{
+    struct rows rows;
+    struct mot_actor actor;
+    rows_load(&rows, "tiny-llama-tied");
+    actor_load(&actor, "tiny-llama-tied",
+               &(struct mot_actor_options){.lanes = 1, .temperature = 0.7});
+    const struct mot_optimizer_options o = reference_options();
+    struct mot_policy_loss_options loss = {
+        .epsilon = 0.2, .epsilon_high = 0.3, .beta = 0.1, .kl_estimator = MOT_KL_K3};
+    assert_int_equal(mot_loss_type_find("dapo", &loss.type), 0);
+    struct mot_train *train = mot_train_begin(&actor, &o, MOT_LOSS_POLICY, &loss, 0, 0, 3);
+    for (int i = 0; i < 3; i++) {
+        const int r = order[i];
+        const struct mot_pack_prompt prompt = {2, rows.ids[r]};
+        struct mot_pack_answer answers[2] = {
+            {.n = 2, .ids = rows.ids[r] + 2, .weight = 1.0f, .advantage_index = 1},
+            {.n = 1, .ids = rows.ids[r] + 4, .weight = 1.0f, .advantage_buffer = 1},
+        };
+        starpu_data_handle_t advantages[2] = {filled(2, (float)r, -1.0f), filled(1, 0.5f, 0.0f)};
+        starpu_data_handle_t reference = filled(3, -2.0f - (float)r, 0.25f);
+        mot_train_add(train, r, mot_pack_create(&prompt, 1, answers, 2), advantages, 2, reference);
+        for (int a = 0; a < 2; a++) { starpu_data_unregister_submit(advantages[a]); }
+        starpu_data_unregister_submit(reference);
+    }
+    *metrics = train_wait(train, 9.0);
+    mot_plan_end(0);
+    const uint64_t hash = mot_actor_version_hash(&actor);
+    mot_actor_destroy(&actor);
+    json_decref(rows.reference);
+    return hash;
+}
+
+static void test_policy_loss_inputs(void **state)
+{
+    (void)state;
+    static const int orders[3][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
+    struct mot_train_metrics first, other;
+    start("lws", 2, 1);
+    const uint64_t expected = policy_step(orders[0], &first);
+    assert_true(first.tokens == 9.0 && first.skipped == 0);
+    assert_true(first.prompt_tokens == 6.0 && first.forward_tokens == 9.0);
+    assert_true(first.kl_sum > 0.0 && first.grad_norm > 0.0);
+    for (int i = 1; i < 3; i++) {
+        assert_true(policy_step(orders[i], &other) == expected);
+        assert_memory_equal(&first, &other, sizeof(first));
+    }
+    stop();
 }
 
 /* ---- Splits ------------------------------------------------------------------------------------ */
