@@ -86,7 +86,7 @@ static struct backward_scratch take_scratch(struct mot_exec *e, const struct mot
     return b;
 }
 
-/* dx (T, C): gradient of the layer's output on entry, of `middle` on return.  a->gate_up is lost. */
+/* dx (T, C): gradient of the layer's output on entry, of `middle` on return; a->gate_up is lost. */
 static void mlp_backward(struct mot_exec *e, const struct mot_model_shape *s, int T,
                          const struct mot_layer_weights *w, const struct mot_layer_weights *dw,
                          const struct mot_layer_activations *a, const struct backward_scratch *b,
