@@ -48,10 +48,10 @@ static uint32_t draw(uint32_t mutation, uint32_t which, uint32_t bound)
     return mot_uniform_int(7, MOT_RNG_TEST, mutation, which, 0, bound);
 }
 
-/* One to four changes of text (capacity is ample); returns the new length. */
+/* One or two changes of text (capacity is ample); returns the new length. */
 static size_t mutate(char *text, size_t n, uint32_t m)
 {
-    const uint32_t changes = 1 + draw(m, 0, 4);
+    const uint32_t changes = 1 + draw(m, 0, 2);
     for (uint32_t i = 0; i < changes && n > 1; i++) {
         const size_t at = draw(m, 10 * i + 1, (uint32_t)n);
         const uint32_t kind = draw(m, 10 * i + 2, 6);
