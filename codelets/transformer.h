@@ -35,7 +35,7 @@ void mot_transformer_forward(struct mot_exec *e, const struct mot_transformer *t
                              const float *const *weights, const struct mot_batch *batch,
                              float *hidden, struct mot_activations **keep);
 
-/* grads[g] += gradient of a loss whose gradient with respect to hidden is dhidden (T, C; destroyed).
+/* grads[g] += gradient of a loss whose gradient with respect to hidden is dhidden (T, C; lost).
  * batch is the forward's; here segments share prefixes only with segments of the same batch (the
  * prompt that owns them comes first in the batch), and their *_grad pointers are set up inside. */
 void mot_transformer_backward(struct mot_exec *e, const struct mot_transformer *t,

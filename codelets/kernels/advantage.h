@@ -6,8 +6,8 @@
  *
  * Means and standard deviations are over what is not NaN (a NaN reward abstains: its advantage is
  * 0), deviations divide by count - 1, as TRL's GRPOTrainer does; a group with fewer than two
- * rewards has advantage 0.  Everything is relative to a group's first reward, so that equal rewards give
- * exactly 0, which 1e-4 in the denominator would not do by itself.
+ * rewards has advantage 0.  Everything is relative to a group's first reward, so that equal rewards
+ * give exactly 0, which 1e-4 in the denominator would not do by itself.
  *
  * Sources: Shao et al. 2024, arXiv:2402.03300, section 4.1; scale none: Liu et al. 2025,
  * arXiv:2503.20783; scale batch: Liu et al. 2025, arXiv:2508.08221.
