@@ -10,6 +10,7 @@
 enum { MESSAGE_BYTES_MAX = 2048 };
 static _Thread_local char last_message[MESSAGE_BYTES_MAX];
 static atomic_int quiet;
+static void (*_Atomic message_hook)(int before);
 
 void mot_assert_failed(const char *condition, const char *file, int line)
 {
@@ -32,7 +33,10 @@ static void write_line(const char *text)
         }
     }
     line[n++] = '\n';
+    void (*hook)(int) = atomic_load(&message_hook);
+    if (hook) { hook(1); }
     fwrite(line, 1, n, stderr); /* one call: lines of several threads do not mix */
+    if (hook) { hook(0); }
 }
 
 int mot_fail(int error, const char *format, ...)
@@ -70,6 +74,16 @@ void mot_info(const char *format, ...)
 void mot_set_quiet(int on)
 {
     atomic_store(&quiet, on);
+}
+
+int mot_is_quiet(void)
+{
+    return atomic_load(&quiet);
+}
+
+void mot_set_message_hook(void (*hook)(int before))
+{
+    atomic_store(&message_hook, hook);
 }
 
 const char *mot_last_message(void)

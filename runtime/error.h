@@ -24,6 +24,10 @@ void mot_warn(const char *format, ...) __attribute__((format(printf, 1, 2), cold
 /* Progress and facts, to standard error; silenced by mot_set_quiet(1). */
 void mot_info(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 void mot_set_quiet(int quiet);
+int mot_is_quiet(void);
+/* Called with 1 just before and with 0 just after each line is written, so that a progress line can
+ * step aside (progress.c).  NULL: none. */
+void mot_set_message_hook(void (*hook)(int before));
 
 /* The text of the calling thread's last mot_fail() or mot_warn(), without "motley: ".  For tests. */
 const char *mot_last_message(void);
