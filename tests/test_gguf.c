@@ -334,6 +334,19 @@ static void test_bad_tensors(void **state)
     put_two_patched(&b, 12, &q8_0, 4), refuse_bytes(&b, "tensor b has rows of 3 numbers");
 }
 
+/* Tensors of 24 bytes, 16 apart: not the same offset, yet one over the other. */
+static void test_overlap(void **state)
+{
+    (void)state;
+    struct bytes b = {0};
+    put_header(&b, 3, 2, 1);
+    put_key(&b, "general.alignment", U32), bytes_put_u32(&b, 8);
+    put_tensor(&b, "a", 0);
+    put_tensor(&b, "b", 16);
+    for (int i = 0; i < 64; i++) { bytes_put(&b, "", 1); }
+    refuse_bytes(&b, "tensors a and b overlap");
+}
+
 static void test_unread_type(void **state)
 {
     (void)state;
@@ -355,7 +368,7 @@ int main(void)
         cmocka_unit_test(test_values),      cmocka_unit_test(test_all_rows),
         cmocka_unit_test(test_scalars),     cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_bad_headers), cmocka_unit_test(test_bad_tensors),
-        cmocka_unit_test(test_unread_type),
+        cmocka_unit_test(test_unread_type), cmocka_unit_test(test_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
