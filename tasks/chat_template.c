@@ -2,9 +2,9 @@
  *
  *   <|im_start|>ROLE \n CONTENT <|im_end|> \n
  *
- * and models differ in the system prompt they assume and in how they show reasoning.  A Jinja text is
- * recognised by what it spells out, never interpreted; one that has the ChatML words but anything we
- * do not know (another default prompt, a BOS, other families' words) is refused. */
+ * and models differ in the system prompt they assume and in how they show reasoning.  A Jinja
+ * text is recognised by what it spells out, never interpreted; one that has the ChatML words but
+ * anything we do not know (another default prompt, a BOS, other families' words) is refused. */
 #include "chat_template.h"
 #include "error.h"
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const struct mot_chat_template forms[] = {
 };
 enum { N_FORMS = sizeof(forms) / sizeof(forms[0]) };
 
-/* ---- Recognition --------------------------------------------------------------------------------- */
+/* ---- Recognition ----------------------------------------------------------------------------- */
 
 /* Copies the Jinja text with \n and \\ of its string literals undone, to compare it with text. */
 static char *unescape(const char *jinja)
@@ -68,7 +68,8 @@ static int has_foreign_words(const char *jinja)
 }
 
 /* The default system prompt, spelled in one literal as <|im_start|>system\nPROMPT<|im_end|>: its
- * length and *prompt; 0 when there is none; -1 when it is spelled in another way, or several are. */
+ * length and *prompt; 0 when there is none; -1 when it is spelled in another way, or several
+ * are. */
 static long find_default_system(const char *text, const char **prompt)
 {
     static const char opening[] = "<|im_start|>system\n", closing[] = "<|im_end|>";
@@ -180,7 +181,7 @@ const char *mot_chat_template_end(const struct mot_chat_template *chat)
     return chat->end;
 }
 
-/* ---- Rendering ----------------------------------------------------------------------------------- */
+/* ---- Rendering ------------------------------------------------------------------------------- */
 
 static const char *role_of(const json_t *message)
 {

@@ -7,15 +7,15 @@
 /* One form; the rows of chat_template_table.h. */
 struct mot_chat_template;
 
-/* Recognises the Jinja text, or a name ("chatml", "smollm2", "qwen2", "none"...).  0, or -EINVAL with
- * a message that lists the names. */
+/* Recognises the Jinja text, or a name ("chatml", "smollm2", "qwen2", "none"...).  0, or -EINVAL
+ * with a message that lists the names. */
 int mot_chat_template_find(const char *jinja_or_name, const struct mot_chat_template **found);
 const char *mot_chat_template_name(const struct mot_chat_template *chat);
 /* What ends an assistant's turn ("<|im_end|>"), or NULL. */
 const char *mot_chat_template_end(const struct mot_chat_template *chat);
 
-/* What is wrong with the messages, in why; returns 1, or 0 when they can be rendered.  Prints nothing:
- * for callers that know the file and line. */
+/* What is wrong with the messages, in why; returns 1, or 0 when they can be rendered.  Prints
+ * nothing: for callers that know the file and line. */
 int mot_chat_template_problem(const struct mot_chat_template *chat, const json_t *messages,
                               char *why, size_t why_bytes);
 /* messages: array of {"role", "content"}.  Ends with the opening of the assistant's turn when

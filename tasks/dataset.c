@@ -1,9 +1,10 @@
-/* JSON lines to prompts (and, for sft, completions) as token ids.  Everything that can be wrong with a
- * row is said with file and line before any work begins.
+/* JSON lines to prompts (and, for sft, completions) as token ids.  Everything that can be wrong
+ * with a row is said with file and line before any work begins.
  *
  * The completion of a chat is what the template renders with the answer beyond what it renders
  * without, so that training sees what generation will meet: prompt ids, answer, end of turn.
- * Prompt and completion are encoded apart, since sampled ids follow the prompt's in the same way. */
+ * Prompt and completion are encoded apart, since sampled ids follow the prompt's in the same
+ * way. */
 #include "dataset.h"
 #include "error.h"
 #include "json.h"
@@ -116,8 +117,8 @@ static char *completion_text(const struct row *row)
     return NULL;
 }
 
-/* answer rendered by the template behind messages, without the newline after its end.  New; NULL with
- * a message printed. */
+/* answer rendered by the template behind messages, without the newline after its end.  New; NULL
+ * with a message printed. */
 static char *render_answer(const struct row *row, json_t *messages, const char *answer)
 {
     json_array_append_new(messages,
@@ -318,8 +319,8 @@ void mot_dataset_destroy(struct mot_dataset *dataset)
     *dataset = (struct mot_dataset){.path = NULL};
 }
 
-/* A permutation of 0..4^half_bits-1 as a Feistel network whose round function is Philox: any element
- * of it without the others, so that a run can resume at any position. */
+/* A permutation of 0..4^half_bits-1 as a Feistel network whose round function is Philox: any
+ * element of it without the others, so that a run can resume at any position. */
 static uint32_t permute(uint64_t seed, uint32_t epoch, int half_bits, uint32_t x)
 {
     const uint32_t mask = (1u << half_bits) - 1;

@@ -1,7 +1,7 @@
 /* Training and test data: JSON lines.  A row has `prompt` (string, or array of messages) or
- * `question`; optionally `answer` or `ground_truth`; for sft `completion` (or `answer`) or `input_ids`;
- * all columns are handed to rewards.  A row with `input_ids` has its first id as the prompt and the
- * others as the completion. */
+ * `question`; optionally `answer` or `ground_truth`; for sft `completion` (or `answer`) or
+ * `input_ids`; all columns are handed to rewards.  A row with `input_ids` has its first id as
+ * the prompt and the others as the completion. */
 #ifndef MOT_DATASET_H
 #define MOT_DATASET_H
 #include "chat_template.h"
@@ -29,8 +29,9 @@ struct mot_dataset_options {
     const char
         *system_prompt;  /* NULL: none; put before messages that begin with no system message */
     int with_completion; /* sft */
-    int max_tokens; /* prompt (and completion) longer than this: an error with the line; 0: no limit */
-    int limit;      /* at most so many rows; 0: all */
+    /* Prompt (and completion) longer than this: an error with the line; 0: no limit. */
+    int max_tokens;
+    int limit; /* at most so many rows; 0: all */
 };
 
 /* 0, or a negative errno with "file:line: ..." ; an empty data set is an error. */

@@ -1,10 +1,11 @@
 /* Tokenizer: loading by kind of file, encode, decode.
  *
- * encode, in the order of Hugging Face's tokenizers: added tokens are cut out of the raw text; the
- * rest is normalised (NFC, where the model says so); added tokens marked "normalized" are cut out of
- * that; regexes cut words; merges make ids.  Bytes that are no UTF-8 become the tokens of the single
- * bytes.  decode joins the bytes of the tokens: decode(encode(text)) is the text (NFC, and a byte
- * that a model has no token for, aside); encode(decode(ids)) need not be the ids. */
+ * encode, in the order of Hugging Face's tokenizers: added tokens are cut out of the raw text;
+ * the rest is normalised (NFC, where the model says so); added tokens marked "normalized" are
+ * cut out of that; regexes cut words; merges make ids.  Bytes that are no UTF-8 become the
+ * tokens of the single bytes.  decode joins the bytes of the tokens: decode(encode(text)) is the
+ * text (NFC, and a byte that a model has no token for, aside); encode(decode(ids)) need not be
+ * the ids. */
 #include "tokenizer.h"
 #include "error.h"
 #include "gguf.h"

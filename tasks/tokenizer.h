@@ -1,5 +1,5 @@
-/* Text to ids and back: byte-level BPE from tokenizer.json or a GGUF file.
- * Pre-tokenizer regexes run through PCRE2; merges by rank; special tokens in the text are parsed. */
+/* Text to ids and back: byte-level BPE from tokenizer.json or a GGUF file. Pre-tokenizer regexes
+ * run through PCRE2; merges by rank; special tokens in the text are parsed. */
 #ifndef MOT_TOKENIZER_H
 #define MOT_TOKENIZER_H
 #include <stddef.h>

@@ -1,6 +1,7 @@
-/* Reads the tokenizer of a GGUF file (keys: ggml's docs/gguf.md; the regexes that the "pre" names
- * stand for and which of them add a BOS: llama.cpp, src/llama-vocab.cpp).  Where GGUF says less than
- * tokenizer.json does (normalizer, ignore_merges), the original tokenizer of that family counts. */
+/* Reads the tokenizer of a GGUF file (keys: ggml's docs/gguf.md; the regexes that the "pre"
+ * names stand for and which of them add a BOS: llama.cpp, src/llama-vocab.cpp).  Where GGUF says
+ * less than tokenizer.json does (normalizer, ignore_merges), the original tokenizer of that
+ * family counts. */
 #include "error.h"
 #include "gguf.h"
 #include "tokenizer_internal.h"

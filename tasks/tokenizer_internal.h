@@ -14,7 +14,7 @@
 #define MOT_TOKENIZER_MAX_STEPS 16
 #define MOT_TOKENIZER_MAX_TEXT  ((size_t)1 << 30) /* bytes in one call of encode */
 
-/* ---- Vocabulary: id to bytes and back (tokenizer_vocab.c) ---------------------------------------- */
+/* ---- Vocabulary: id to bytes and back (tokenizer_vocab.c) ------------------------------------ */
 
 enum mot_token_kind {
     MOT_TOKEN_ABSENT,  /* a hole in the ids */
@@ -50,7 +50,7 @@ int32_t mot_vocab_find(const struct mot_vocab *vocab, const char *bytes, size_t 
 const char *mot_vocab_bytes(const struct mot_vocab *vocab, int64_t id, size_t *n);
 void mot_vocab_free(struct mot_vocab *vocab);
 
-/* ---- Merges: pair of ids to rank and result (tokenizer_vocab.c) ---------------------------------- */
+/* ---- Merges: pair of ids to rank and result (tokenizer_vocab.c) ------------------------------ */
 
 struct mot_merge {
     uint64_t pair; /* left << 32 | right; UINT64_MAX: empty slot */
@@ -67,7 +67,7 @@ void mot_merges_add(struct mot_merges *merges, int32_t left, int32_t right, int3
 const struct mot_merge *mot_merges_find(const struct mot_merges *merges, int32_t left,
                                         int32_t right);
 
-/* ---- Encoding one word (tokenizer_bpe.c) --------------------------------------------------------- */
+/* ---- Encoding one word (tokenizer_bpe.c) ----------------------------------------------------- */
 
 struct mot_id_list {
     int32_t *id;
@@ -88,9 +88,10 @@ void mot_bpe_scratch_free(struct mot_bpe_scratch *scratch);
 void mot_bpe_word(const struct mot_tokenizer *tokenizer, struct mot_bpe_scratch *scratch,
                   const char *word, size_t n, struct mot_id_list *ids);
 
-/* ---- Pre-tokenizer: a sequence of regexes (tokenizer_split.c) ------------------------------------ */
+/* ---- Pre-tokenizer: a sequence of regexes (tokenizer_split.c) -------------------------------- */
 
-/* Matches and the text between them become pieces; each step splits the pieces of the one before. */
+/* Matches and the text between them become pieces; each step splits the pieces of the one
+ * before. */
 struct mot_split {
     char *pattern; /* as in tokenizer.json */
     int literal;   /* a string, not a regex */
@@ -111,7 +112,7 @@ int mot_splitter_run(const struct mot_splitter *splitter, const char *text, size
                      mot_piece_function *piece, void *argument);
 extern const char mot_split_gpt2[], mot_split_llama3[], mot_split_qwen2[];
 
-/* ---- Added tokens: a trie (tokenizer_added.c) ---------------------------------------------------- */
+/* ---- Added tokens: a trie (tokenizer_added.c) ------------------------------------------------ */
 
 struct mot_trie_node {
     int32_t child, sibling; /* -1: none */
@@ -132,7 +133,7 @@ int32_t mot_trie_next(const struct mot_trie *trie, const char *text, size_t n, s
 int32_t mot_trie_find(const struct mot_trie *trie, const char *bytes, size_t n);
 void mot_trie_free(struct mot_trie *trie);
 
-/* ---- UTF-8, the byte alphabet, NFC (tokenizer_utf8.c) -------------------------------------------- */
+/* ---- UTF-8, the byte alphabet, NFC (tokenizer_utf8.c) ---------------------------------------- */
 
 /* The length of the longest valid UTF-8 prefix. */
 size_t mot_utf8_valid(const char *text, size_t n);
@@ -148,7 +149,7 @@ size_t mot_alphabet_encode(const char *bytes, size_t n, char *text);
  * mot_alloc'ed with *n_out bytes. */
 char *mot_utf8_nfc(const char *text, size_t n, size_t *n_out);
 
-/* ---- The whole ----------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 /* A file of the source directory, kept to be written back as it was. */
 struct mot_tokenizer_file {

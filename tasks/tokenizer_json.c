@@ -212,7 +212,7 @@ static int read_model(struct mot_tokenizer *tokenizer, const json_t *root, const
     return status;
 }
 
-/* ---- The files beside it ------------------------------------------------------------------------- */
+/* ---- The files beside it --------------------------------------------------------------------- */
 
 /* Reads directory/name and keeps it.  *text is borrowed; NULL and 0 when there is no such file. */
 static int keep_file(struct mot_tokenizer *tokenizer, const char *directory, const char *name,

@@ -1,6 +1,7 @@
 /* The parts of tokenizer.json that say how text becomes words: normalizer, pre_tokenizer,
  * post_processor, decoder (format: Hugging Face tokenizers, tokenizers/src/{normalizers,
- * pre_tokenizers,processors,decoders}).  What changes ids and is not known here is refused by name. */
+ * pre_tokenizers,processors,decoders}).  What changes ids and is not known here is refused by
+ * name. */
 #include "error.h"
 #include "json.h"
 #include "tokenizer_internal.h"

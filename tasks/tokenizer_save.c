@@ -1,6 +1,6 @@
-/* Writes a tokenizer so that transformers' AutoTokenizer loads it with the same ids.  What came from
- * a Hugging Face directory is written back byte for byte; for a GGUF file and the embedded default,
- * tokenizer.json and tokenizer_config.json are made from the tables. */
+/* Writes a tokenizer so that transformers' AutoTokenizer loads it with the same ids.  What came
+ * from a Hugging Face directory is written back byte for byte; for a GGUF file and the embedded
+ * default, tokenizer.json and tokenizer_config.json are made from the tables. */
 #include "error.h"
 #include "file.h"
 #include "tokenizer_internal.h"
@@ -47,8 +47,9 @@ static json_t *make_merges(const struct mot_tokenizer *tokenizer)
     return list;
 }
 
-/* model.vocab, and added_tokens: those that are looked for in the text.  They stand in both: tokenizers
- * gives an added token that the vocabulary lacks the next free id, whatever the file says. */
+/* model.vocab, and added_tokens: those that are looked for in the text.  They stand in both:
+ * tokenizers gives an added token that the vocabulary lacks the next free id, whatever the file
+ * says. */
 static void make_tokens(const struct mot_vocab *vocab, json_t *all, json_t *added)
 {
     for (int32_t id = 0; id < vocab->size; id++) {
@@ -57,11 +58,11 @@ static void make_tokens(const struct mot_vocab *vocab, json_t *all, json_t *adde
         if (!text) { continue; } /* not UTF-8: only a GGUF file could have it */
         json_object_set_new(all, json_string_value(text), json_integer(id));
         if (token->kind >= MOT_TOKEN_ADDED) {
-            json_array_append_new(
-                added, json_pack("{s:i, s:O, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content",
-                                 text, "single_word", 0, "lstrip", token->lstrip, "rstrip",
-                                 token->rstrip, "normalized", token->normalized, "special",
-                                 token->kind == MOT_TOKEN_SPECIAL));
+            json_array_append_new(added, json_pack("{s:i, s:O, s:b, s:b, s:b, s:b, s:b}", "id",
+                                                   (int)id, "content", text, "single_word", 0,
+                                                   "lstrip", token->lstrip, "rstrip", token->rstrip,
+                                                   "normalized", token->normalized, "special",
+                                                   token->kind == MOT_TOKEN_SPECIAL));
         }
         json_decref(text);
     }

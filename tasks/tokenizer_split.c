@@ -1,10 +1,10 @@
 /* Pre-tokenizer: regexes cut the text into words, which merges never cross.
  *
  * tokenizer.json writes them for Oniguruma, we run PCRE2 with Unicode properties.  Where the two
- * differ the pattern is rewritten (\s: Unicode's White_Space, which PCRE2's is not) or refused with
- * a message (\w, \b, anchors, nested character classes, ...): better no ids than other ids.  Matching
- * is compiled to machine code where PCRE2 can, and its work is limited, so that a hostile pattern
- * or text ends in a message. */
+ * differ the pattern is rewritten (\s: Unicode's White_Space, which PCRE2's is not) or refused
+ * with a message (\w, \b, anchors, nested character classes, ...): better no ids than other ids.
+ * Matching is compiled to machine code where PCRE2 can, and its work is limited, so that a
+ * hostile pattern or text ends in a message. */
 #include "error.h"
 #include "tokenizer_internal.h"
 #include <stdlib.h>

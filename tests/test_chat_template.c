@@ -1,5 +1,6 @@
-/* Chat templates: what is recognised and what is refused, and the exact text of each form (taken from
- * the models' Jinja templates rendered with jinja2): peers row 23 (none of these writes a BOS).
+/* Chat templates: what is recognised and what is refused, and the exact text of each form (taken
+ * from the models' Jinja templates rendered with jinja2): peers row 23 (none of these writes a
+ * BOS).
  * Run: test_chat_template (needs no data). */
 #include <setjmp.h>
 #include <stdarg.h>

