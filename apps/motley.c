@@ -3,7 +3,7 @@
  * To add one: apps/NAME.c with int mot_app_NAME(int argc, char **argv) (argv[0] is the subcommand's
  * name; returns 0, or 1 for bad input, 2 for bad usage), its line in subcommands_table.h and in
  * CMakeLists.txt. */
-#include "error.h"
+#include "motley.h"
 #include "nearest_name.h"
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +35,7 @@ static void print_help(FILE *file)
 
 int main(int argc, char **argv)
 {
+    mot_program_begin(argv);
     if (argc < 2) {
         print_help(stderr);
         return 2;

@@ -3,3 +3,4 @@
  * more than once. */
 MOT_SUBCOMMAND(convert, "turn a GGUF file or a HF directory into a HF directory")
 MOT_SUBCOMMAND(tokenize, "text to token ids, one JSON array a line")
+MOT_SUBCOMMAND(devices, "list workers, cores, memory, and measure matrix products")
