@@ -1,7 +1,7 @@
 /* The vocabulary head in chunks (peers row 44): log-probs and entropies have the same bits for
- * every chunk from 1 to all rows, gradients agree to rounding, the loss callback sees each token once
- * in order, and scratch memory is bounded by the chunk, forward and backward, whatever the number of
- * targets.  Log-probs and gradient are also compared with the formula in double. */
+ * every chunk from 1 to all rows, gradients agree to rounding, the loss callback sees each token
+ * once in order, and scratch memory is bounded by the chunk, forward and backward, whatever the
+ * number of targets.  Log-probs and gradient are also compared with the formula in double. */
 #include "network.h"
 #include <setjmp.h>
 #include <stdarg.h>
