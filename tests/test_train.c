@@ -374,12 +374,19 @@ static void test_skipped(void **state)
     stop();
 }
 
+/* StarPU 1.4.10 does not free a worker's list of ready tasks (_starpu_push_local_task). */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:_starpu_push_local_task\n";
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference), cmocka_unit_test(test_decay_skips_vectors),
-        cmocka_unit_test(test_bits),      cmocka_unit_test(test_splits),
-        cmocka_unit_test(test_skipped),
+        cmocka_unit_test(test_bits),      cmocka_unit_test(test_policy_loss_inputs),
+        cmocka_unit_test(test_splits),    cmocka_unit_test(test_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
