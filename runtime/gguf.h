@@ -1,10 +1,10 @@
-/* GGUF files, versions 2 and 3, little-endian: typed metadata (hyperparameters, tokenizer) and tensors
- * that are dequantised to float32 as they are read.
+/* GGUF files, versions 2 and 3, little-endian: typed metadata (hyperparameters, tokenizer) and
+ * tensors that are dequantised to float32 as they are read.
  * Source: ggml's docs/gguf.md, and the block layouts in ggml-common.h.
  *
- * The file is mapped, never copied: opening costs the header only.  mot_gguf_open checks every count,
- * length and offset against the size of the file, so that all later reads are safe.  All functions
- * but open and close may be called from several threads at once. */
+ * The file is mapped, never copied: opening costs the header only.  mot_gguf_open checks every
+ * count, length and offset against the size of the file, so that all later reads are safe.  All
+ * functions but open and close may be called from several threads at once. */
 #ifndef MOT_GGUF_H
 #define MOT_GGUF_H
 #include <stddef.h>
@@ -19,7 +19,7 @@ int mot_gguf_open(const char *path, struct mot_gguf **gguf);
 void mot_gguf_close(struct mot_gguf *gguf); /* NULL is allowed */
 const char *mot_gguf_path(const struct mot_gguf *gguf);
 
-/* ---- Metadata ------------------------------------------------------------------------------------
+/* ---- Metadata ------------------------------------------------------------------------------
  * Each getter returns 1 when the key is there and *value is set; 0 when the key is absent (no
  * message, *value untouched); -EINVAL with a message when it is there but of another type. */
 
@@ -37,8 +37,8 @@ int mot_gguf_int(const struct mot_gguf *gguf, const char *key, int64_t *value);
 int mot_gguf_float(const struct mot_gguf *gguf, const char *key, double *value);
 int mot_gguf_bool(const struct mot_gguf *gguf, const char *key, int *value);
 
-/* Arrays: *items is mot_alloc'ed (free() it; not NULL even when *n is 0); the views of a string array
- * point into the map. */
+/* Arrays: *items is mot_alloc'ed (free() it; not NULL even when *n is 0); the views of a string
+ * array point into the map. */
 int mot_gguf_strings(const struct mot_gguf *gguf, const char *key, struct mot_gguf_text **items,
                      size_t *n);
 int mot_gguf_ints(const struct mot_gguf *gguf, const char *key, int64_t **items, size_t *n);
@@ -49,7 +49,7 @@ int mot_gguf_array_length(const struct mot_gguf *gguf, const char *key, size_t *
 /* The name of the i-th key in file order, or NULL when there is none. */
 const char *mot_gguf_key(const struct mot_gguf *gguf, size_t i);
 
-/* ---- Tensors ------------------------------------------------------------------------------------- */
+/* ---- Tensors ------------------------------------------------------------------------------- */
 
 /* One number format of tensors: a row of blocks, each of block_numbers numbers in block_bytes. */
 struct mot_gguf_type {

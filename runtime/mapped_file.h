@@ -1,5 +1,6 @@
-/* A whole file as read-only memory, so that a model larger than half the memory can be converted
- * tensor by tensor.  Files that somebody truncates while they are mapped are not survived (SIGBUS). */
+/* A whole file as read-only memory, so that a model larger than half the memory can be
+ * converted tensor by tensor.  Files that somebody truncates while they are mapped are not
+ * survived (SIGBUS). */
 #ifndef MOT_MAPPED_FILE_H
 #define MOT_MAPPED_FILE_H
 #include <stddef.h>

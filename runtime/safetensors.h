@@ -1,9 +1,11 @@
 /* Safetensors: named tensors in one file or in the shards of a HF directory, mapped; and a writer.
  * Format: 8 bytes little-endian header length, a JSON header, the tensors' bytes without holes.
- * Source: huggingface/safetensors, README.md "Format" and rust/src/tensor.rs, whose checks we share.
+ * Source: huggingface/safetensors, README.md "Format" and rust/src/tensor.rs, whose checks we
+ * share.
  *
- * Opening checks all that the header says against the file: lengths, duplicate names, number formats,
- * shape x format = size (without overflow), no overlap, no hole, nothing behind the last tensor. */
+ * Opening checks all that the header says against the file: lengths, duplicate names, number
+ * formats, shape x format = size (without overflow), no overlap, no hole, nothing behind the
+ * last tensor. */
 #ifndef MOT_SAFETENSORS_H
 #define MOT_SAFETENSORS_H
 #include "dtype.h"
@@ -34,14 +36,14 @@ size_t mot_safetensors_n(const struct mot_safetensors *opened);
 const struct mot_safetensor *mot_safetensors_at(const struct mot_safetensors *opened, size_t i);
 const struct mot_safetensor *mot_safetensors_find(const struct mot_safetensors *opened,
                                                   const char *name);
-/* All numbers as float32 into to (tensor->numbers).  0, or -ENOTSUP with a message naming tensor and
- * format. */
+/* All numbers as float32 into to (tensor->numbers).  0, or -ENOTSUP with a message naming
+ * tensor and format. */
 int mot_safetensors_read(const struct mot_safetensor *tensor, float *to);
 
-/* ---- Writing -------------------------------------------------------------------------------------
- * The bytes of the file are a function of entries and data alone.  They go to PATH.tmp, which finish
- * fsyncs and renames to PATH, so PATH is either whole or as it was.  Each call returns 0 or a negative
- * errno with a message; after a failure call abort. */
+/* ---- Writing -------------------------------------------------------------------------------
+ * The bytes of the file are a function of entries and data alone.  They go to PATH.tmp, which
+ * finish fsyncs and renames to PATH, so PATH is either whole or as it was.  Each call returns 0
+ * or a negative errno with a message; after a failure call abort. */
 struct mot_safetensors_entry {
     const char *name;
     enum mot_dtype dtype;

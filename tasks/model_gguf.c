@@ -180,7 +180,7 @@ int mot_gguf_read_info(const struct mot_gguf *gguf, struct mot_model_info *info)
     return r.status;
 }
 
-/* ---- Tensors ------------------------------------------------------------------------------------- */
+/* ---- Tensors ------------------------------------------------------------------------------- */
 
 static int check_tensor(const char *path, const struct mot_tensor *want,
                         const struct mot_gguf_tensor *found)

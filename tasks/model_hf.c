@@ -231,7 +231,7 @@ int mot_hf_read_info(const char *directory, struct mot_model_info *info)
     return c.status;
 }
 
-/* ---- Tensors ------------------------------------------------------------------------------------- */
+/* ---- Tensors ------------------------------------------------------------------------------- */
 
 static int check_tensor(const struct mot_tensor *want, const struct mot_safetensor *found)
 {

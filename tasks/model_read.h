@@ -8,7 +8,8 @@ struct mot_architecture {
     const char *hf_class, *model_type, *gguf;
     int qkv_bias, qk_norm, default_head_dim, gguf_permuted;
 };
-/* The architecture whose HF class (or model_type, or GGUF name) is that, or NULL; any may be NULL. */
+/* The architecture whose HF class (or model_type, or GGUF name) is that, or NULL; any may be
+ * NULL. */
 const struct mot_architecture *mot_architecture_find(const char *hf_class, const char *model_type,
                                                      const char *gguf);
 /* "LlamaForCausalLM, ...": for messages. */
@@ -22,8 +23,8 @@ int mot_info_check(const struct mot_model_info *info, const char *path);
 int mot_hf_read_info(const char *directory, struct mot_model_info *info);
 int mot_gguf_read_info(const struct mot_gguf *gguf, struct mot_model_info *info);
 
-/* Fill model->groups, which they allocate once every tensor is known to be there in the right shape:
- * a header alone cannot make us allocate more than the file can fill. */
+/* Fill model->groups, which they allocate once every tensor is known to be there in the right
+ * shape: a header alone cannot make us allocate more than the file can fill. */
 int mot_hf_load_tensors(const char *directory, struct mot_model *model);
 int mot_gguf_load_tensors(const struct mot_gguf *gguf, const struct mot_architecture *architecture,
                           struct mot_model *model);

@@ -1,5 +1,5 @@
-/* For tests that read and write files: a directory of the test's own, whole files in and out, growing
- * byte strings, and a catcher of the lines written to standard error. */
+/* For tests that read and write files: a directory of the test's own, whole files in and out,
+ * growing byte strings, and a catcher of the lines written to standard error. */
 #ifndef MOT_SCRATCH_H
 #define MOT_SCRATCH_H
 #include "error.h"
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- Files --------------------------------------------------------------------------------------- */
+/* ---- Files --------------------------------------------------------------------------------- */
 
 static char scratch_directory[512];
 
@@ -51,7 +51,7 @@ static inline char *scratch_read(const char *path, size_t *n)
     return bytes;
 }
 
-/* ---- Growing byte strings ------------------------------------------------------------------------ */
+/* ---- Growing byte strings ------------------------------------------------------------------ */
 
 struct bytes {
     unsigned char *at;
@@ -97,7 +97,7 @@ static inline void bytes_free(struct bytes *bytes)
     memset(bytes, 0, sizeof(*bytes));
 }
 
-/* ---- Standard error ------------------------------------------------------------------------------ */
+/* ---- Standard error ------------------------------------------------------------------------ */
 
 static int caught_fd = -1, real_stderr = -1;
 static char caught_text[16384]; /* what catch_end found */

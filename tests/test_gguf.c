@@ -96,7 +96,7 @@ static void test_all_rows(void **state)
     mot_gguf_close(exact);
 }
 
-/* ---- Files made here ----------------------------------------------------------------------------- */
+/* ---- Files made here ----------------------------------------------------------------------- */
 
 enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 };
 

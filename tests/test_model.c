@@ -102,7 +102,8 @@ static void test_directories(void **state)
     }
 }
 
-/* The rows of q and k as convert_hf_to_gguf permutes them: reshape (heads, 2, D/2, C), swap 1, 2. */
+/* The rows of q and k as convert_hf_to_gguf permutes them: reshape (heads, 2, D/2, C), swap 1,
+ * 2. */
 static void check_permuted(const struct mot_gguf *gguf, const struct mot_model *model,
                            const char *gguf_name, const char *name, size_t heads)
 {
@@ -181,7 +182,7 @@ static void test_save(void **state)
     }
 }
 
-/* ---- Variants of one directory ------------------------------------------------------------------- */
+/* ---- Variants of one directory ------------------------------------------------------------- */
 
 static const char *const qwen3 = MOT_TEST_DATA "/tiny-qwen3";
 
@@ -283,7 +284,7 @@ static void test_half_precision(void **state)
     mot_model_destroy(&exact);
 }
 
-/* ---- config.json --------------------------------------------------------------------------------- */
+/* ---- config.json --------------------------------------------------------------------------- */
 
 /* Loads tiny-NAME with its config.json changed: each key of the JSON text replaces, null removes.
  * Returns as mot_model_load does. */

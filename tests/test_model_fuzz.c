@@ -1,7 +1,8 @@
-/* model, fuzzed: 10,000 damaged safetensors, GGUF and config.json files, the same ones each time
- * (truncations, flipped bytes, moved blocks, planted sizes and offsets, exchanged JSON values).  Each
- * load either fails with exactly one line that names the file, or succeeds silently; none crashes.
- * Prints how many were refused; under ASan and UBSan it also proves no leak, no overflow. */
+/* model, fuzzed: 10,000 damaged safetensors, GGUF and config.json files, the same ones each
+ * time (truncations, flipped bytes, moved blocks, planted sizes and offsets, exchanged JSON
+ * values).  Each load either fails with exactly one line that names the file, or succeeds
+ * silently; none crashes.  Prints how many were refused; under ASan and UBSan it also proves no
+ * leak, no overflow. */
 #include "json.h"
 #include "model.h"
 #include "rng.h"
@@ -31,7 +32,7 @@ static void crashed(int signal_number)
     _exit(2);
 }
 
-/* ---- The sound files ----------------------------------------------------------------------------- */
+/* ---- The sound files ----------------------------------------------------------------------- */
 
 static struct mot_model tiny_model(void)
 {
@@ -122,7 +123,7 @@ static struct bytes tiny_gguf(void)
     return b;
 }
 
-/* ---- Damage -------------------------------------------------------------------------------------- */
+/* ---- Damage -------------------------------------------------------------------------------- */
 
 /* A place in the first `header` bytes three times of four, else anywhere. */
 static size_t draw_place(const struct bytes *b, size_t header)
@@ -269,7 +270,7 @@ static void lie_in_config(struct bytes *b)
     json_decref(root);
 }
 
-/* ---- The cases ----------------------------------------------------------------------------------- */
+/* ---- The cases ----------------------------------------------------------------------------- */
 
 static int refused_count;
 
