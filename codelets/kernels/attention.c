@@ -42,23 +42,32 @@ static struct scratch scratch_take(struct mot_arena *arena, const struct heads *
     };
 }
 
-/* Keys and values of positions start .. start + n - 1 into s->columns and s->rows. */
-static void block_load(const struct heads *h, const struct unit *u, int start, int n,
-                       const struct scratch *s)
+/* Keys of positions start .. start + n - 1 into s->columns.  Returns their values as rows: where
+ * they lie, if that is in one cache and needs no padding, else s->rows. */
+static const float *block_load(const struct heads *h, const struct unit *u, int start, int n,
+                               const struct scratch *s)
 {
     const struct mot_segment *segment = u->segment;
     int split = segment->prefix.data ? segment->own.first_position - start : 0;
     split = split < 0 ? 0 : mot_min(split, n);
     if (n < MOT_KEYS) { memset(s->columns, 0, (size_t)h->D * MOT_KEYS * sizeof(float)); }
-    if (split > 0) {
-        keys_to_columns(h, &segment->prefix, OF_KEY, u->head, start, 0, split, s->columns);
-        keys_to_rows(h, &segment->prefix, OF_VALUE, u->head, start, 0, split, s->rows);
+    const struct mot_kv *prefix = &segment->prefix, *own = &segment->own;
+    const float *values = s->rows;
+    if (h->D == h->Dp && (split == 0 || split == n)) {
+        const struct mot_kv *kv = split == n ? prefix : own;
+        values = kv_row(h, kv->data, kv, OF_VALUE, u->head, start);
+        for (int i = 0; i < n * h->D; i += 16) { __builtin_prefetch(values + i, 0, 2); }
     }
+    if (split > 0) { keys_to_columns(h, prefix, OF_KEY, u->head, start, 0, split, s->columns); }
     if (split < n) {
-        const struct mot_kv *own = &segment->own;
         keys_to_columns(h, own, OF_KEY, u->head, start + split, split, n - split, s->columns);
+    }
+    if (values != s->rows) { return values; }
+    if (split > 0) { keys_to_rows(h, prefix, OF_VALUE, u->head, start, 0, split, s->rows); }
+    if (split < n) {
         keys_to_rows(h, own, OF_VALUE, u->head, start + split, split, n - split, s->rows);
     }
+    return s->rows;
 }
 
 /* Scales and masks the scores of a query that sees `seen` keys of the block (may be <= 0), replaces
@@ -84,7 +93,7 @@ static float softmax_step(float *score, int seen, float scale, float *max, float
 
 /* Queries first .. first + R - 1 of the unit meet the block of n keys at position start. */
 static void tile_step(const struct heads *h, const struct unit *u, const float *qkv, int first,
-                      int R, int start, int n, const struct scratch *s)
+                      int R, int start, int n, const float *values, const struct scratch *s)
 {
     const float *q[MOT_TILE];
     float *mix[MOT_TILE];
@@ -108,7 +117,7 @@ static void tile_step(const struct heads *h, const struct unit *u, const float *
         }
         last = seen > last ? seen : last;
     }
-    tile_mix(R, last, score, s->rows, h->Dp, mix);
+    tile_mix(R, last, score, values, h->Dp, mix);
 }
 
 static void unit_run(const struct heads *h, const struct unit *u, const float *qkv, float *out,
@@ -123,12 +132,12 @@ static void unit_run(const struct heads *h, const struct unit *u, const float *q
     memset(s->mix, 0, (size_t)queries * h->Dp * sizeof(float));
     for (int start = 0; start < end; start += MOT_KEYS) {
         const int n = mot_min(MOT_KEYS, end - start);
-        block_load(h, u, start, n, s);
+        const float *values = block_load(h, u, start, n, s);
         /* The first row whose position reaches the block. */
         int row = start - u->segment->position - u->first;
         row = row < 0 ? 0 : row;
         for (int i = row * h->G; i < queries; i += MOT_TILE) {
-            tile_step(h, u, qkv, i, mot_min(MOT_TILE, queries - i), start, n, s);
+            tile_step(h, u, qkv, i, mot_min(MOT_TILE, queries - i), start, n, values, s);
         }
     }
     for (int i = 0; i < queries; i++) {

@@ -141,11 +141,15 @@ V16_INLINE float v16_sum(v16 x)
 
 V16_INLINE float v16_max(v16 x)
 {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)x);
+#else
     float a[16];
     v16_store(a, x);
     for (int step = 8; step > 0; step /= 2) {
         for (int i = 0; i < step; i++) { a[i] = a[i] > a[i + step] ? a[i] : a[i + step]; }
     }
     return a[0];
+#endif
 }
 #endif
