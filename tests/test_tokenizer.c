@@ -24,7 +24,9 @@ static char folder[] = "/tmp/motley-test-XXXXXX";
     "\"a\":0,\"b\":1,\"c\":2,\"\\u0120\":3,\"ab\":4,\"bc\":5,\"abc\":6,\"aa\":7,\"1\":8,\"2\":9," \
     "\"12\":10,\"\\u00c3\":11,\"\\u00a9\":12,\"\\u00c3\\u00a9\":13,\"e\":14,\"\\u00cc\":15,"      \
     "\"\\u0123\":16,\"\\u0120a\":17,\"\\u010a\":18"
-#define MERGES     "\"b c\",\"a b\",[\"ab\",\"c\"],\"a a\",\"1 2\",\"\\u00c3 \\u00a9\",\"\\u0120 a\""
+#define MERGES                                        \
+    "\"b c\",\"a b\",[\"ab\",\"c\"],\"a a\",\"1 2\"," \
+    "\"\\u00c3 \\u00a9\",\"\\u0120 a\""
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}"
 
 struct parts { /* fields of tokenizer.json; NULL: the usual */
