@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdatomic.h>
 #ifdef _OPENMP
 #    include <omp.h>
 #endif
@@ -17,7 +18,7 @@
 
 static const char *policy;
 static int workers, cores;
-static int team_size;
+static atomic_int team_size;
 
 static void count_team(void *buffers[], void *argument)
 {

@@ -22,9 +22,10 @@ endfunction()
 # The thread sanitizer runs what has threads of ours and no OpenMP to speak of.
 set(MOT_THREAD_TESTS hello_graph start task)
 
-# mot_test(NAME [ARGS...]): tests/test_NAME.c, exit 77 = skipped.  A StarPU of its own state folder,
-# and as few workers as every machine has.
+# mot_test(NAME [ARGS...] [NEEDS PROGRAM...]): tests/test_NAME.c, exit 77 = skipped.  A StarPU of its
+# own state folder, and as few workers as every machine has.  NEEDS: programs of ours that it runs.
 function(mot_test name)
+  cmake_parse_arguments(A "" "" NEEDS ${ARGN})
   if(MOT_SANITIZE MATCHES thread AND NOT name IN_LIST MOT_THREAD_TESTS)
     return()
   endif()
@@ -33,7 +34,10 @@ function(mot_test name)
   target_compile_definitions(test_${name} PRIVATE
     MOT_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data"
     MOT_BINARY_DIR="${CMAKE_BINARY_DIR}" MOT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  add_test(NAME ${MOT_TEST_PREFIX}${name} COMMAND test_${name} ${ARGN})
+  if(A_NEEDS)
+    add_dependencies(test_${name} ${A_NEEDS})
+  endif()
+  add_test(NAME ${MOT_TEST_PREFIX}${name} COMMAND test_${name} ${A_UNPARSED_ARGUMENTS})
   set_tests_properties(${MOT_TEST_PREFIX}${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300
     ENVIRONMENT "STARPU_HOME=${CMAKE_BINARY_DIR};HWLOC_COMPONENTS=-pci;GOMP_SPINCOUNT=3000")
 endfunction()
