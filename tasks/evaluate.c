@@ -1,16 +1,12 @@
 /* evaluate: a rollout over a data set and its scores.  See evaluate.h. */
 #include "evaluate.h"
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 struct evaluation {
     const struct mot_dataset *dataset;
     const struct mot_evaluate_options *options;
     struct mot_scored_group *groups;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    int ended;
 };
 
 static void row_ended(void *context, struct mot_row *row)
@@ -20,16 +16,6 @@ static void row_ended(void *context, struct mot_row *row)
         &e->groups[row->group->index], row, &e->dataset->examples[row->group->example],
         e->options->functions, e->options->n_functions, e->options->rollout.step);
     if (error) { exit(1); } /* the message is out; nothing can run this job */
-}
-
-static void rollout_ended(void *context, struct mot_rollout *rollout)
-{
-    struct evaluation *e = context;
-    (void)rollout;
-    pthread_mutex_lock(&e->mutex);
-    e->ended = 1;
-    pthread_cond_signal(&e->changed);
-    pthread_mutex_unlock(&e->mutex);
 }
 
 /* The weighted sum of a row's scores, waiting for them; NaN where all abstain. */
@@ -94,8 +80,6 @@ int mot_evaluate(struct mot_actor *actor, const struct mot_dataset *dataset,
     struct mot_evaluation r = {.n = limit > 0 && limit < all ? limit : all,
                                .samples = options->samples};
     struct evaluation e = {.dataset = dataset, .options = options};
-    pthread_mutex_init(&e.mutex, NULL);
-    pthread_cond_init(&e.changed, NULL);
     struct mot_prompt *prompts = mot_alloc((size_t)r.n * sizeof(*prompts));
     for (int i = 0; i < r.n; i++) {
         const struct mot_ids *ids = &dataset->examples[i].prompt;
@@ -103,15 +87,13 @@ int mot_evaluate(struct mot_actor *actor, const struct mot_dataset *dataset,
     }
     e.groups = mot_scoring_create(r.n, r.samples, options->n_functions);
     const struct mot_rollout_listener listener = {
-        .row = row_ended, .end = rollout_ended, .context = &e};
+        .row = row_ended, .context = &e};
     const double start_us = starpu_timing_now();
     struct mot_rollout *rollout;
     const int error = mot_rollout_start(actor, mot_actor_read(actor), prompts, r.n, r.samples,
                                         &options->rollout, &listener, &rollout);
     if (error == 0) {
-        pthread_mutex_lock(&e.mutex);
-        while (!e.ended) { pthread_cond_wait(&e.changed, &e.mutex); }
-        pthread_mutex_unlock(&e.mutex);
+        mot_rollout_wait(rollout);
         summarise(&e, rollout, &r);
         r.seconds = (starpu_timing_now() - start_us) * 1e-6;
     }
@@ -121,7 +103,5 @@ int mot_evaluate(struct mot_actor *actor, const struct mot_dataset *dataset,
         *result = r;
     }
     free(prompts);
-    pthread_cond_destroy(&e.changed);
-    pthread_mutex_destroy(&e.mutex);
     return error;
 }

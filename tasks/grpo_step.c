@@ -32,7 +32,6 @@ struct mot_grpo_step {
     int added;     /* of its micro-batches: handed over */
     int callbacks; /* threads inside hand_over */
     int ended;     /* all is done */
-    int rollout_ended;
     struct mot_train *train;
     struct mot_loss_counts counts; /* of the update under way */
     struct mot_train_metrics *updates;
@@ -297,10 +296,6 @@ static void rollout_ended(void *context, struct mot_rollout *rollout)
     struct mot_grpo_step *s = context;
     s->result.generate_seconds = (starpu_timing_now() - s->start_us) * 1e-6;
     if (s->grpo->scale_rewards == MOT_SCALE_BATCH) { submit_advantages(s, 0, rollout->n_groups); }
-    pthread_mutex_lock(&s->mutex);
-    s->rollout_ended = 1;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->mutex);
 }
 
 static void create_micro_batches(struct mot_grpo_step *s)
@@ -377,10 +372,9 @@ int mot_grpo_step_start(const struct mot_grpo *grpo, int step, struct mot_grpo_s
 
 const struct mot_grpo_result *mot_grpo_step_wait(struct mot_grpo_step *s)
 {
+    mot_rollout_wait(s->rollout);
     pthread_mutex_lock(&s->mutex);
-    while (!s->ended || !s->rollout_ended || s->callbacks > 0) {
-        pthread_cond_wait(&s->changed, &s->mutex);
-    }
+    while (!s->ended || s->callbacks > 0) { pthread_cond_wait(&s->changed, &s->mutex); }
     pthread_mutex_unlock(&s->mutex);
     mot_plan_end(s->step);
     s->result.rollout = s->rollout;

@@ -2,7 +2,6 @@
 #include "rollout.h"
 #include "prefill.h"
 #include "stages.h"
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,6 +273,10 @@ static void read_back(void *argument)
         rollout->state = NULL;
         destroy_state(s);
         if (listener.end) { listener.end(listener.context, rollout); }
+        pthread_mutex_lock(&rollout->mutex);
+        rollout->ended = 1;
+        pthread_cond_signal(&rollout->changed);
+        pthread_mutex_unlock(&rollout->mutex);
     }
 }
 
@@ -331,6 +334,8 @@ int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
     MOT_ASSERT(options->rows_per_task >= 1);
     struct mot_rollout *r = mot_alloc_zeroed(1, sizeof(*r));
     r->n_groups = n_prompts;
+    pthread_mutex_init(&r->mutex, NULL);
+    pthread_cond_init(&r->changed, NULL);
     r->groups = mot_alloc_zeroed((size_t)n_prompts, sizeof(struct mot_group));
     const int error =
         create_groups(r, prompts, samples, actor->transformer.layout.shape.max_position,
@@ -358,10 +363,19 @@ int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
     return 0;
 }
 
+void mot_rollout_wait(struct mot_rollout *rollout)
+{
+    pthread_mutex_lock(&rollout->mutex);
+    while (!rollout->ended) { pthread_cond_wait(&rollout->changed, &rollout->mutex); }
+    pthread_mutex_unlock(&rollout->mutex);
+}
+
 void mot_rollout_destroy(struct mot_rollout *rollout)
 {
     if (rollout == NULL) { return; }
     MOT_ASSERT(rollout->state == NULL);
+    pthread_cond_destroy(&rollout->changed);
+    pthread_mutex_destroy(&rollout->mutex);
     for (int i = 0; i < rollout->n_groups; i++) {
         struct mot_group *g = &rollout->groups[i];
         for (int k = 0; g->rows != NULL && k < g->n_rows; k++) {

@@ -12,6 +12,7 @@
 #include "actor.h"
 #include "generate.h"
 #include "tokenizer.h"
+#include <pthread.h>
 
 enum mot_row_end { MOT_ROW_RUNNING, MOT_ROW_EOS, MOT_ROW_STOP, MOT_ROW_LENGTH };
 const char *mot_row_end_name(enum mot_row_end end); /* "eos", "stop", "length" */
@@ -69,11 +70,14 @@ struct mot_rollout {
     int64_t generated_tokens;
     int generate_tasks, prefill_tasks;
     struct mot_rollout_state *state; /* while tasks are under way */
+    pthread_mutex_t mutex;           /* guards ended */
+    pthread_cond_t changed;
+    int ended; /* the end listener has returned */
 };
 
 /* Called in a worker's thread, never under a lock of the rollout; may submit, must not wait.
  * row: a row has ended (text is set).  group: all rows of a group have.  end: all groups have; the
- * rollout's data may be read and destroyed from then on.  Each may be NULL. */
+ * rollout's data may be read from then on.  Each may be NULL. */
 struct mot_rollout_listener {
     void (*row)(void *context, struct mot_row *row);
     void (*group)(void *context, struct mot_group *group);
@@ -93,5 +97,7 @@ int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
                       const struct mot_prompt *prompts, int n_prompts, int samples,
                       const struct mot_rollout_options *options,
                       const struct mot_rollout_listener *listener, struct mot_rollout **rollout);
-void mot_rollout_destroy(struct mot_rollout *rollout); /* after end */
+/* Blocks until the end, listeners included; not from a callback. */
+void mot_rollout_wait(struct mot_rollout *rollout);
+void mot_rollout_destroy(struct mot_rollout *rollout); /* after mot_rollout_wait */
 #endif

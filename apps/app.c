@@ -1,0 +1,184 @@
+/* app: what the subcommands share.  See app.h. */
+#include "app.h"
+#include "policies.h"
+#include "stages.h"
+#include "sums.h"
+#include "tiny_model.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int mot_app_exit_code(int error)
+{
+    if (error == 0) { return MOT_EXIT_OK; }
+    return error > 0 ? MOT_EXIT_OK : MOT_EXIT_INPUT; /* 1 of mot_options_parse: help was printed */
+}
+
+int mot_app_start(const struct mot_machine_config *machine)
+{
+    mot_set_quiet(machine->quiet);
+    const struct mot_start_options options = {.workers = machine->workers,
+                                              .cores_per_worker = machine->cores_per_worker,
+                                              .watchdog_s = machine->watchdog_s,
+                                              .policies = mot_sched_policies(),
+                                              .stage_name = mot_stage_name};
+    if (machine->task_records != NULL) {
+        const int error = mot_record_open(machine->task_records);
+        if (error) { return MOT_EXIT_INPUT; }
+    }
+    const int error = mot_start(&options);
+    if (error) { return error == -EINVAL ? MOT_EXIT_USAGE : MOT_EXIT_INPUT; }
+    return MOT_EXIT_OK;
+}
+
+void mot_app_stop(void)
+{
+    mot_stop();
+    mot_cpu_exec_free();
+}
+
+static int find_chat(const struct mot_model_config *config, const struct mot_tokenizer *tokenizer,
+                     const struct mot_chat_template **chat)
+{
+    const char *form = config->chat_template;
+    if (form == NULL) { form = mot_tokenizer_chat_template(tokenizer); }
+    return mot_chat_template_find(form != NULL ? form : "none", chat);
+}
+
+int mot_app_text_load(const struct mot_model_config *config, struct mot_tokenizer **tokenizer,
+                      const struct mot_chat_template **chat)
+{
+    if (mot_tiny_model_is(config->model)) {
+        *tokenizer = mot_tokenizer_bytes();
+    } else {
+        const int error = mot_tokenizer_load(config->model, tokenizer);
+        if (error) { return error; }
+    }
+    const int error = find_chat(config, *tokenizer, chat);
+    if (error) {
+        mot_tokenizer_destroy(*tokenizer);
+        *tokenizer = NULL;
+    }
+    return error;
+}
+
+int mot_app_model_load(struct mot_app_model *m, const struct mot_model_config *config,
+                       const struct mot_app_model_options *options)
+{
+    const char *path = options->path != NULL ? options->path : config->model;
+    struct mot_actor_options actor = {.lanes = options->lanes,
+                                      .head_chunk = config->head_chunk,
+                                      .temperature = options->temperature};
+    if (mot_dtype_parse(config->dtype, &actor.dtype) != 0 || actor.dtype == MOT_F16) {
+        return mot_fail(EINVAL, "dtype '%s' is unknown; float32 or bfloat16", config->dtype);
+    }
+    memset(m, 0, sizeof(*m));
+    int error = mot_app_text_load(config, &m->tokenizer, &m->chat);
+    if (error) { return error; }
+    struct mot_model model = {0};
+    error =
+        mot_tiny_model_is(path) ? mot_tiny_model_init(path, &model) : mot_model_load(path, &model);
+    const int ids = mot_tokenizer_vocab_size(m->tokenizer);
+    if (error == 0 && ids > model.info.shape.vocab_size) {
+        error = mot_fail(EINVAL, "%s: the tokenizer has %d ids, the model only %d rows",
+                         config->model, ids, model.info.shape.vocab_size);
+    }
+    if (error == 0) { error = mot_matmul_self_test(&model.info.shape); }
+    if (error == 0) { error = mot_actor_create(&m->actor, &model, &actor); }
+    mot_model_destroy(&model);
+    if (error) {
+        mot_tokenizer_destroy(m->tokenizer);
+        m->tokenizer = NULL;
+    }
+    return error;
+}
+
+/* "sums:LOW-HIGH" or "sums:LOW-HIGH:held_out", the embedded task; 1 when spec has another form. */
+static int load_sums(const char *spec, const struct mot_app_model *m, struct mot_dataset *dataset)
+{
+    struct mot_sums sums = {.held_out = 0.1, .seed = 1};
+    int end = 0, held_out = 0;
+    if (sscanf(spec, "sums:%d-%d%n", &sums.low, &sums.high, &end) != 2) { return 1; }
+    if (strcmp(spec + end, ":held_out") == 0) {
+        held_out = 1;
+    } else if (spec[end] != '\0') {
+        return 1;
+    }
+    struct mot_dataset parts[2];
+    const int error = mot_sums_create(&sums, m->tokenizer, &parts[0], &parts[1]);
+    if (error) { return error; }
+    *dataset = parts[held_out];
+    mot_dataset_destroy(&parts[1 - held_out]);
+    return 0;
+}
+
+int mot_app_dataset_load(const char *spec, const struct mot_app_model *m,
+                         const struct mot_model_config *config, int with_completion, int max_tokens,
+                         int limit, struct mot_dataset *dataset)
+{
+    const int error = load_sums(spec, m, dataset);
+    if (error <= 0) { return error; }
+    const struct mot_dataset_options options = {.tokenizer = m->tokenizer,
+                                                .chat = m->chat,
+                                                .system_prompt = config->system_prompt,
+                                                .with_completion = with_completion,
+                                                .max_tokens = max_tokens,
+                                                .limit = limit};
+    return mot_dataset_load(spec, &options, dataset);
+}
+
+void mot_app_model_free(struct mot_app_model *m)
+{
+    mot_actor_destroy(&m->actor);
+    mot_tokenizer_destroy(m->tokenizer);
+}
+
+void mot_app_rollout_options(const struct mot_sampling_config *config,
+                             const struct mot_app_model *model, int rows,
+                             struct mot_rollout_options *options)
+{
+    const struct mot_model_info *info = &model->actor.info;
+    *options = (struct mot_rollout_options){.sampling = {.temperature = (float)config->temperature,
+                                                         .top_k = config->top_k,
+                                                         .top_p = (float)config->top_p,
+                                                         .min_p = (float)config->min_p},
+                                            .max_completion_length = config->max_completion_length,
+                                            .chunk = config->chunk,
+                                            .rows_per_task = config->rows_per_task,
+                                            .seed = (uint64_t)config->seed,
+                                            .n_stop = config->stop.n,
+                                            .stop = config->stop.item,
+                                            .tokenizer = model->tokenizer};
+    if (options->rows_per_task == 0) {
+        const int share = (rows + mot_cpu_workers() - 1) / mot_cpu_workers();
+        options->rows_per_task = share < 64 ? share : 64;
+    }
+    if (config->ignore_eos) { return; }
+    for (int i = 0; i < info->n_eos_ids && options->n_eos < MOT_EOS_MAX; i++) {
+        options->eos[options->n_eos++] = info->eos_ids[i];
+    }
+    /* A chat model ends its turn with a token that config.json may not list. */
+    const char *end = mot_chat_template_end(model->chat);
+    const int32_t id = end != NULL ? mot_tokenizer_id(model->tokenizer, end) : -1;
+    for (int i = 0; i < options->n_eos; i++) {
+        if (options->eos[i] == id) { return; }
+    }
+    if (id >= 0 && options->n_eos < MOT_EOS_MAX) { options->eos[options->n_eos++] = id; }
+}
+
+int mot_app_numbers(const struct mot_list *list, const char *name, double **values)
+{
+    *values = NULL;
+    if (list->n == 0) { return 0; }
+    double *numbers = mot_alloc((size_t)list->n * sizeof(double));
+    for (int i = 0; i < list->n; i++) {
+        char *end;
+        numbers[i] = strtod(list->item[i], &end);
+        if (end == list->item[i] || *end != '\0' || !(numbers[i] > -1e30 && numbers[i] < 1e30)) {
+            free(numbers);
+            return mot_fail(EINVAL, "%s: '%s' is not a number", name, list->item[i]);
+        }
+    }
+    *values = numbers;
+    return 0;
+}

@@ -1,0 +1,48 @@
+/* tiny_model: the embedded default's shape.  See tiny_model.h. */
+#include "tiny_model.h"
+#include "error.h"
+#include "tokenizer.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char prefix[] = "tiny:";
+
+int mot_tiny_model_is(const char *path)
+{
+    return strncmp(path, prefix, strlen(prefix)) == 0;
+}
+
+int mot_tiny_model_init(const char *path, struct mot_model *model)
+{
+    const char *digits = path + strlen(prefix);
+    char *end;
+    errno = 0;
+    const unsigned long long seed = strtoull(digits, &end, 10);
+    if (errno != 0 || *digits < '0' || *digits > '9' || *end != '\0') {
+        return mot_fail(EINVAL, "model '%s': 'tiny:' is followed by a whole number, the seed",
+                        path);
+    }
+    /* 0.89 million parameters; wide enough to learn two-digit sums in a few hundred steps. */
+    struct mot_model_info info = {
+        .architecture = "LlamaForCausalLM",
+        .shape = {.n_layers = 4,
+                  .hidden_size = 128,
+                  .intermediate_size = 384,
+                  .n_heads = 4,
+                  .n_kv_heads = 4,
+                  .head_dim = 32,
+                  .max_position = 128,
+                  .norm_eps = 1e-5f,
+                  .rope_theta = 10000.0,
+                  .tied = 1},
+    };
+    struct mot_tokenizer *tokenizer = mot_tokenizer_bytes();
+    info.shape.vocab_size = mot_tokenizer_vocab_size(tokenizer);
+    info.bos_id = mot_tokenizer_bos(tokenizer);
+    info.eos_id = mot_tokenizer_eos(tokenizer);
+    info.pad_id = info.eos_id;
+    info.eos_ids[info.n_eos_ids++] = info.eos_id;
+    mot_tokenizer_destroy(tokenizer);
+    return mot_model_init(model, &info, seed);
+}
