@@ -20,7 +20,7 @@ int mot_app_start(const struct mot_machine_config *machine)
     const struct mot_start_options options = {.workers = machine->workers,
                                               .cores_per_worker = machine->cores_per_worker,
                                               .watchdog_s = machine->watchdog_s,
-                                              .policies = mot_sched_policies(),
+                                              .policies = mot_policies,
                                               .stage_name = mot_stage_name};
     if (machine->task_records != NULL) {
         const int error = mot_record_open(machine->task_records);

@@ -1,6 +1,10 @@
 /* Every subcommand of motley, one line each, in the order of --help: MOT_SUBCOMMAND(name, what it
  * does).  Its file is apps/NAME.c with int mot_app_NAME(int argc, char **argv).  No guard: included
  * more than once. */
+MOT_SUBCOMMAND(grpo, "train a model by GRPO with verifiable rewards")
+MOT_SUBCOMMAND(generate, "print a model's answers to prompts")
+MOT_SUBCOMMAND(eval, "measure how many answers of a model are right")
+MOT_SUBCOMMAND(logprob, "print log-probs and entropies of given tokens")
 MOT_SUBCOMMAND(convert, "turn a GGUF file or a HF directory into a HF directory")
 MOT_SUBCOMMAND(tokenize, "text to token ids, one JSON array a line")
 MOT_SUBCOMMAND(devices, "list workers, cores, memory, and measure matrix products")
