@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct grpo_config {
     struct mot_machine_config machine;
@@ -127,7 +128,8 @@ struct run {
     struct mot_reward_function *functions;
     struct mot_grpo grpo;
     struct mot_run directory;
-    int first_step, steps, completions;
+    int first_step, steps;
+    int metrics, completions; /* file descriptors, -1: not open */
     struct mot_progress *progress;
 };
 
@@ -278,6 +280,10 @@ static int set_up(struct run *r)
         error = mot_run_check_disk(&r->directory, &r->model.actor.transformer.layout, saves);
     }
     if (error == 0) { error = mot_run_write_config(&r->directory, options, c); }
+    if (error == 0) {
+        r->metrics = mot_run_lines_open(&r->directory, "metrics.jsonl");
+        error = r->metrics < 0 ? r->metrics : 0;
+    }
     if (error == 0 && c->log_completions) {
         r->completions = mot_run_lines_open(&r->directory, "completions.jsonl");
         error = r->completions < 0 ? r->completions : 0;
@@ -306,12 +312,19 @@ static int evaluate(struct run *r, json_t *line)
     return 0;
 }
 
+static int append_and_free(int fd, json_t *line)
+{
+    const int error = mot_json_append_line(fd, line);
+    json_decref(line);
+    return error;
+}
+
 static int log_step(struct run *r, int step, const struct mot_grpo_result *result, json_t *line)
 {
     const int answers = r->grpo.prompts_per_step * r->grpo.num_generations;
     for (int i = 0; r->completions >= 0 && i < answers; i++) {
         const int error =
-            mot_run_line(r->completions, mot_grpo_completion(&r->grpo, step, result, i));
+            append_and_free(r->completions, mot_grpo_completion(&r->grpo, step, result, i));
         if (error) { return error; }
     }
     char text[160];
@@ -352,7 +365,7 @@ static int run_step(struct run *r, int step, int *skips)
     const int is_eval = last || (c->eval_steps > 0 && (step + 1) % c->eval_steps == 0);
     if (error == 0 && is_eval) { error = evaluate(r, line); }
     if (error == 0 && (last || (step + 1) % c->logging_steps == 0)) {
-        error = mot_run_line(r->directory.metrics, line);
+        error = append_and_free(r->metrics, line);
     } else {
         json_decref(line);
     }
@@ -369,7 +382,7 @@ static int train(struct run *r)
     if (r->first_step == 0) { error = evaluate(r, before); }
     if (error == 0 && json_object_size(before) > 0) {
         json_object_set_new(before, "step", json_integer(0));
-        error = mot_run_line(r->directory.metrics, before);
+        error = append_and_free(r->metrics, before);
     } else {
         json_decref(before);
     }
@@ -399,13 +412,15 @@ static void tear_down(struct run *r)
     mot_dataset_destroy(&r->eval);
     mot_app_stop();
     mot_reward_functions_close(r->functions, r->functions ? r->config.reward_funcs.n : 0);
+    if (r->metrics >= 0) { close(r->metrics); }
+    if (r->completions >= 0) { close(r->completions); }
     mot_run_close(&r->directory);
     mot_options_free(options, &r->config);
 }
 
 int mot_app_grpo(int argc, char **argv)
 {
-    struct run r = {.completions = -1};
+    struct run r = {.metrics = -1, .completions = -1};
     int error = mot_options_parse(options, &r.config, argc, argv, 1, NULL,
                                   "motley grpo --model M --train_file F --reward_funcs R "
                                   "--output_dir D [options]");
