@@ -43,7 +43,7 @@ static void print_answer(void *context, const struct mot_row *row, double score)
     json_t *o = json_object();
     json_object_set_new(o, "example", json_integer(row->group->example));
     json_object_set_new(o, "sample", json_integer(row->sample));
-    json_object_set_new(o, "completion", mot_json_lossy_string(row->text, row->text_bytes));
+    json_object_set_new(o, "completion", mot_json_string(row->text, row->text_bytes));
     json_object_set_new(o, "score", mot_json_number(score));
     json_object_set_new(o, "end", json_string(mot_row_end_name(row->end)));
     char *text = mot_json_text(o);

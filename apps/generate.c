@@ -38,7 +38,7 @@ static int one_prompt(const struct generate_config *c, const struct mot_app_mode
     const int fd = mkstemp(path);
     if (fd < 0) { return mot_fail(errno, "%s: %s", path, strerror(errno)); }
     json_t *row = json_object();
-    json_object_set_new(row, "prompt", mot_json_lossy_string(c->prompt, strlen(c->prompt)));
+    json_object_set_new(row, "prompt", mot_json_string(c->prompt, strlen(c->prompt)));
     int error = mot_json_append_line(fd, row);
     json_decref(row);
     close(fd);
@@ -58,8 +58,8 @@ static void print_row(const struct generate_config *c, const struct mot_example 
     json_t *o = json_object(), *ids = json_array();
     for (int i = 0; i < row->n; i++) { json_array_append_new(ids, json_integer(row->ids[i])); }
     json_object_set_new(o, "prompt",
-                        mot_json_lossy_string(example->prompt_text, strlen(example->prompt_text)));
-    json_object_set_new(o, "completion", mot_json_lossy_string(row->text, row->text_bytes));
+                        mot_json_string(example->prompt_text, strlen(example->prompt_text)));
+    json_object_set_new(o, "completion", mot_json_string(row->text, row->text_bytes));
     json_object_set_new(o, "end", json_string(mot_row_end_name(row->end)));
     json_object_set_new(o, "completion_ids", ids);
     json_object_set_new(o, "logprob", mot_json_numbers(row->logprob, (size_t)row->n));

@@ -386,7 +386,8 @@ static int train(struct run *r)
     } else {
         json_decref(before);
     }
-    r->progress = mot_progress_create(r->steps, r->first_step, "grpo");
+    r->progress = mot_progress_create(r->steps, "grpo");
+    mot_progress_update(r->progress, r->first_step, "");
     for (int step = r->first_step; error == 0 && step < r->steps; step++) {
         if (mot_interrupted()) { break; }
         error = run_step(r, step, &skips);

@@ -207,33 +207,3 @@ int mot_json_append_line(int fd, const json_t *value)
     free(text);
     return status;
 }
-
-/* Length of the UTF-8 character at c, of which `left` bytes are there; 0 when it is none. */
-static size_t character_bytes(const unsigned char *c, size_t left)
-{
-    if (c[0] < 0x80) { return 1; }
-    const size_t n = c[0] >= 0xf0 ? 4 : c[0] >= 0xe0 ? 3 : 2;
-    if (c[0] < 0xc2 || c[0] > 0xf4 || left < n) { return 0; }
-    for (size_t i = 1; i < n; i++) {
-        if ((c[i] & 0xc0) != 0x80) { return 0; }
-    }
-    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f)) { return 0; }
-    if ((c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f)) { return 0; }
-    return n;
-}
-
-json_t *mot_json_lossy_string(const char *bytes, size_t n)
-{
-    char *text = mot_alloc(3 * n + 1);
-    size_t length = 0;
-    for (size_t i = 0; i < n;) {
-        const size_t whole = character_bytes((const unsigned char *)bytes + i, n - i);
-        memcpy(text + length, whole > 0 ? bytes + i : "\xef\xbf\xbd", whole > 0 ? whole : 3);
-        length += whole > 0 ? whole : 3;
-        i += whole > 0 ? whole : 1;
-    }
-    json_t *value = json_stringn_nocheck(text, length);
-    free(text);
-    MOT_ASSERT(value != NULL);
-    return value;
-}

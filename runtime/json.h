@@ -40,9 +40,6 @@ int mot_json_has(const json_t *object, const char *key);
 json_t *mot_json_number(double value);
 /* An array of n float32, likewise. */
 json_t *mot_json_numbers(const float *values, size_t n);
-/* A new string from n bytes of any kind: what is no UTF-8 becomes U+FFFD, a zero byte U+0000.  (A
- * token can be half a character, and a sampler draws what it likes.) */
-json_t *mot_json_lossy_string(const char *bytes, size_t n);
 /* A string of n bytes from wherever, sampled text for one: what is not UTF-8, and zero bytes, become
  * U+FFFD, one for each byte. */
 json_t *mot_json_string(const char *bytes, size_t n);

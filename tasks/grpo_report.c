@@ -210,11 +210,11 @@ json_t *mot_grpo_completion(const struct mot_grpo *grpo, int step,
     json_object_set_new(o, "sample", json_integer(sample));
     json_object_set_new(o, "example", json_integer(g->example));
     json_object_set_new(o, "prompt",
-                        mot_json_lossy_string(example->prompt_text, strlen(example->prompt_text)));
-    json_object_set_new(o, "completion", mot_json_lossy_string(row->text, row->text_bytes));
+                        mot_json_string(example->prompt_text, strlen(example->prompt_text)));
+    json_object_set_new(o, "completion", mot_json_string(row->text, row->text_bytes));
     if (example->answer != NULL) {
         json_object_set_new(o, "answer",
-                            mot_json_lossy_string(example->answer, strlen(example->answer)));
+                            mot_json_string(example->answer, strlen(example->answer)));
     }
     put(o, "reward", result->groups[group].rewards[sample]);
     put(o, "advantage", result->groups[group].advantages[sample]);
