@@ -115,15 +115,22 @@ V16_INLINE void v16_transpose(const float *from, size_t from_stride, int rows, i
                               size_t to_stride)
 {
     v16 x[16];
+#pragma GCC unroll 16
     for (int r = 0; r < 16; r++) {
         x[r] = r < rows ? v16_load_n(from + (size_t)r * from_stride, cols) : v16_all(0.0f);
     }
+#pragma GCC unroll 4 /* unrolled, so that x stays in registers */
     for (int d = 8; d > 0; d /= 2) {
+#pragma GCC unroll 16
         for (int r = 0; r < 16; r++) {
             if ((r & d) == 0) { v16_swap_lanes(&x[r], &x[r + d], d); }
         }
     }
-    for (int c = 0; c < cols; c++) { v16_store_n(to + (size_t)c * to_stride, x[c], rows); }
+#pragma GCC unroll 16
+    for (int c = 0; c < 16; c++) {
+        if (c == cols) { break; }
+        v16_store_n(to + (size_t)c * to_stride, x[c], rows);
+    }
 }
 
 typedef float v8 __attribute__((vector_size(32)));
