@@ -1,12 +1,17 @@
 /* Allowed cores and the binding of each CPU worker's OpenMP team.  See cores.h.
  *
  * The C allowed cores are cut into consecutive shares in hwloc's order (neighbours share caches and
- * NUMA nodes): worker i of W owns cores [i C / W, (i + 1) C / W).  The worker's own thread may run
- * on its whole share.  Where the share has exactly one core per thread, each further OpenMP thread
- * is pinned to a core of its own; libgomp re-creates threads with the affinity of the worker's
- * thread, so that one is never pinned to a single core: a later team would pile up there.  With
- * more cores than threads the team floats within its share, so that a small run does not sit on a
- * core that another process keeps busy.  With more threads than cores nothing is bound. */
+ * NUMA nodes): worker i of W owns cores [i C / W, (i + 1) C / W).
+ *
+ * Where a share has exactly one core per thread, each OpenMP thread is pinned to a core of its own:
+ * left alone, the two threads of a team were found on one core, the other idle.  But libgomp ends
+ * threads when a team shrinks (oneDNN asks for smaller teams for small products) and creates them
+ * again with the affinity of the worker's own thread, and a later team would pile up on that one
+ * core.  A team of two never shrinks below two, so both are pinned; with more threads the worker's
+ * own thread may run on the whole share.
+ *
+ * With more cores than threads the team floats within its share, so that a small run does not sit on
+ * a core that another process keeps busy.  With more threads than cores nothing is bound. */
 #include "cores.h"
 #include <hwloc.h>
 #include <sched.h>
@@ -90,7 +95,7 @@ static void bind_helpers(int first, int share)
 #    pragma omp parallel num_threads(n_threads)
     {
         const int i = omp_get_thread_num();
-        if (i > 0) { bind_self(core[first + i]); }
+        if (i > 0 || n_threads == 2) { bind_self(core[first + i]); }
     }
 #else
     (void)first;
