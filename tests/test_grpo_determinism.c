@@ -1,0 +1,138 @@
+/* motley grpo is deterministic: peers rows 1, 31, 46.  The same config and seed give byte-identical
+ * checkpoints and the same metrics after 5 steps under the policies eager, lws, dmda, prio, random, for
+ * 1x1, 1x2 and 2x1 workers x cores and for chunks of 4 and 64 tokens: with the built-in model, and with
+ * one whose MLP is 4864 wide, where a matrix product could take another order of its sum.  With random
+ * and two workers gradient tasks overlap: determinism is not had by serialising.  The trainer's log-probs
+ * of the sampled tokens are the sampler's, exactly.  MOTLEY_TEST_FULL=1: all 30 combinations.
+ * Run it alone: ./test_grpo_determinism */
+#include "byte_model.h"
+#include "program.h"
+
+struct configuration {
+    const char *policy;
+    int workers, cores, chunk;
+};
+static const char *const policies[] = {"eager", "lws", "dmda", "prio", "random"};
+static const int shapes[][2] = {{1, 1}, {1, 2}, {2, 1}}, chunks[] = {4, 64};
+
+struct subject {
+    const char *name, *arguments;
+};
+/* Several micro-batches a lane, two optimiser steps a rollout, a reference model, late EOS. */
+static const char common[] = "--num_generations 8 --per_device_train_batch_size 8 "
+                             "--gradient_accumulation_steps 4 --num_iterations 2 --beta 0.01 "
+                             "--weight_decay 0.01 --save_final_model false";
+static const struct subject subjects[] = {
+    {"tiny", "--model tiny:1 --train_file sums:10-99 --reward_funcs format:(?s).* "
+             "--max_completion_length 5 --learning_rate 1e-3"},
+    {"wide", "--model @/wide-model --train_file sums:0-99 --reward_funcs format:.*[5-9].* "
+             "--max_completion_length 12 --learning_rate 1e-3 --temperature 0.8"},
+};
+
+/* Where two gradient tasks of the step run at the same time. */
+static int overlaps(const char *name)
+{
+    json_t *records = lines_load(name);
+    const size_t n = json_array_size(records);
+    int found = 0;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *a = json_array_get(records, i);
+        if (strcmp(text_at(a, "name"), "train.gradient") != 0) { continue; }
+        for (size_t k = i + 1; k < n; k++) {
+            const json_t *b = json_array_get(records, k);
+            found += strcmp(text_at(b, "name"), "train.gradient") == 0
+                     && number_at(a, "start_us") < number_at(b, "end_us")
+                     && number_at(b, "start_us") < number_at(a, "end_us");
+        }
+    }
+    json_decref(records);
+    return found;
+}
+
+static void check_metrics(const char *subject)
+{
+    char *name = mot_format("@/%s-0/metrics.jsonl", subject);
+    json_t *lines = lines_load(name), *line;
+    size_t i;
+    int learnt = 0;
+    json_array_foreach(lines, i, line)
+    {
+        check(number_at(line, "sampling/sampling_logp_difference/max") == 0.0,
+              "%s step %zu: the trainer's log-probs are not the sampler's", subject, i + 1);
+        check(number_at(line, "optim/skipped_updates") == 0.0, "an update was skipped");
+        learnt += number_at(line, "frac_reward_zero_std") < 1.0;
+    }
+    check(i == 5 && learnt >= 2, "%s: %zu steps, %d with gradients: a weak test", subject, i,
+          learnt);
+    json_decref(lines);
+    free(name);
+}
+
+/* Run number `index`, compared with run 0. */
+static void one(const struct subject *s, int index, const struct configuration *c)
+{
+    setenv("STARPU_SCHED", c->policy, 1);
+    program_must(0,
+                 "grpo %s %s --output_dir @/%s-%d --max_steps 5 --save_steps 5 --quiet "
+                 "--workers %d --cores_per_worker %d --chunk %d --task_records @/records",
+                 s->arguments, common, s->name, index, c->workers, c->cores, c->chunk);
+    const int is_parallel = strcmp(c->policy, "random") == 0 && c->workers == 2;
+    check(!is_parallel || overlaps("@/records") > 0, "%s: no gradient tasks overlap", s->name);
+    if (index == 0) {
+        check_metrics(s->name);
+        return;
+    }
+    char *a = mot_format("@/%s-0", s->name), *b = mot_format("@/%s-%d", s->name, index);
+    char *names[4] = {mot_format("%s/checkpoints", a), mot_format("%s/checkpoints", b),
+                      mot_format("%s/metrics.jsonl", a), mot_format("%s/metrics.jsonl", b)};
+    char *completions[2] = {mot_format("%s/completions.jsonl", a),
+                            mot_format("%s/completions.jsonl", b)};
+    char *files[2] = {program_words(completions[0]), program_words(completions[1])};
+    check(directories_equal(names[0], names[1]) && metrics_equal(names[2], names[3])
+              && files_equal(files[0], files[1]),
+          "%s: %s %dx%d chunk %d is not %s-0", s->name, c->policy, c->workers, c->cores, c->chunk,
+          s->name);
+    char *run = program_words(b);
+    mot_remove_tree(run);
+    free(run);
+    for (int i = 0; i < 4; i++) { free(names[i]); }
+    for (int i = 0; i < 2; i++) {
+        free(completions[i]);
+        free(files[i]);
+    }
+    free(a);
+    free(b);
+}
+
+static int one_subject(const struct subject *s, int is_full)
+{
+    static const struct configuration few[] = {
+        {"eager", 1, 1, 64}, {"random", 2, 1, 4}, {"lws", 2, 1, 64},  {"dmda", 1, 2, 4},
+        {"prio", 2, 1, 4},   {"eager", 1, 2, 4},  {"prio", 1, 1, 64}, {"dmda", 2, 1, 64},
+        {"lws", 1, 1, 4},    {"random", 1, 2, 64}};
+    int n = 0;
+    for (size_t i = 0; !is_full && i < sizeof(few) / sizeof(few[0]); i++) { one(s, n++, &few[i]); }
+    for (int i = 0; is_full && i < 30; i++) {
+        const struct configuration c = {.policy = policies[i / 6],
+                                        .workers = shapes[i % 3][0],
+                                        .cores = shapes[i % 3][1],
+                                        .chunk = chunks[i / 3 % 2]};
+        one(s, n++, &c);
+    }
+    return n;
+}
+
+int main(void)
+{
+    const char *full = getenv("MOTLEY_TEST_FULL");
+    scratch_begin("test_grpo_determinism");
+    byte_model_write("wide-model", &(struct byte_model){
+                                       .hidden_size = 32, .intermediate_size = 4864, .eos = 0.5f});
+    for (size_t i = 0; i < sizeof(subjects) / sizeof(subjects[0]); i++) {
+        const double start = milliseconds_now();
+        const int n = one_subject(&subjects[i], full && strcmp(full, "1") == 0);
+        printf("%s: %d configurations, %.1f s\n", subjects[i].name, n,
+               (milliseconds_now() - start) / 1e3);
+    }
+    return failures > 0;
+}
