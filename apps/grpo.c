@@ -348,7 +348,15 @@ static int checkpoint(struct run *r, int step)
     return error;
 }
 
-/* One step with all that follows it; *skips counts updates in a row that were not finite. */
+/* 1 when an update of the step was skipped because a number was not finite. */
+static int was_not_finite(const struct mot_grpo_result *result)
+{
+    int found = 0;
+    for (int i = 0; i < result->n_updates; i++) { found |= result->updates[i].skipped == 1; }
+    return found;
+}
+
+/* One step with all that follows it; *skips counts steps in a row that were not finite. */
 static int run_step(struct run *r, int step, int *skips)
 {
     const struct grpo_config *c = &r->config;
@@ -358,8 +366,7 @@ static int run_step(struct run *r, int step, int *skips)
     const struct mot_grpo_result *result = mot_grpo_step_wait(under_way);
     json_t *line = mot_grpo_metrics(&r->grpo, step, result);
     error = log_step(r, step, result, line);
-    const int skipped = json_number_value(json_object_get(line, "optim/skipped_updates")) > 0;
-    *skips = skipped ? *skips + 1 : 0;
+    *skips = was_not_finite(result) ? *skips + 1 : 0;
     mot_grpo_step_destroy(under_way);
     const int last = step + 1 == r->steps;
     const int is_eval = last || (c->eval_steps > 0 && (step + 1) % c->eval_steps == 0);

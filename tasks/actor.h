@@ -17,7 +17,7 @@ struct mot_actor;
 /* Weights of one version: what readers get.  Counted: retired when the last reader lets go. */
 struct mot_version {
     struct mot_actor *actor;
-    int number; /* optimiser steps that went into it since the actor was created */
+    int number; /* optimiser steps that went into it, those before a checkpoint included */
     int n_groups;
     starpu_data_handle_t *groups; /* (n_groups) */
     int references;

@@ -129,7 +129,10 @@ static int load_all(struct mot_actor *actor, const struct mot_safetensors *file,
         status = load_tensor(file, path, 'm', &layout->tensors[i], host->m);
         if (status == 0) { status = load_tensor(file, path, 'v', &layout->tensors[i], host->v); }
     }
-    if (status == 0) { actor->updates = (int)updates; }
+    if (status == 0) {
+        actor->updates = actor->current->number = (int)updates;
+        actor->versions_made = actor->updates + 1;
+    }
     return status;
 }
 

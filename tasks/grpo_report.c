@@ -125,7 +125,7 @@ static void put_updates(json_t *o, const struct mot_grpo_result *r)
         sum.clip_region += m->clip_region;
         sum.ratio_sum += m->ratio_sum;
         sum.ratio_sq_sum += m->ratio_sq_sum;
-        sum.skipped += m->skipped;
+        sum.skipped += m->skipped != 0;
         min = m->tokens > 0 && m->ratio_min < min ? m->ratio_min : min;
         max = m->tokens > 0 && m->ratio_max > max ? m->ratio_max : max;
     }
@@ -213,8 +213,7 @@ json_t *mot_grpo_completion(const struct mot_grpo *grpo, int step,
                         mot_json_string(example->prompt_text, strlen(example->prompt_text)));
     json_object_set_new(o, "completion", mot_json_string(row->text, row->text_bytes));
     if (example->answer != NULL) {
-        json_object_set_new(o, "answer",
-                            mot_json_string(example->answer, strlen(example->answer)));
+        json_object_set_new(o, "answer", mot_json_string(example->answer, strlen(example->answer)));
     }
     put(o, "reward", result->groups[group].rewards[sample]);
     put(o, "advantage", result->groups[group].advantages[sample]);

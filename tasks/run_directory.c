@@ -153,7 +153,8 @@ static int cut_lines(const char *path, int64_t last)
 int mot_run_lines_open(const struct mot_run *run, const char *name)
 {
     char *path = join(run->path, name);
-    int result = run->resume ? cut_lines(path, run->resume_step) : 0;
+    /* Without a checkpoint all is done again, what came before step 1 too. */
+    int result = run->resume ? cut_lines(path, run->resume_path ? run->resume_step : -1) : 0;
     if (result == 0) {
         result = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         if (result < 0) { result = mot_fail(errno, "%s: %s", path, strerror(errno)); }
