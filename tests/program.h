@@ -89,6 +89,14 @@ static inline int program_run(const char *line)
     return program_wait(program_start(line));
 }
 
+/* 1 when it has ended; program_wait is still to be called. */
+static inline int program_has_ended(pid_t pid)
+{
+    siginfo_t info = {0};
+    MOT_ASSERT(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0);
+    return info.si_pid == pid;
+}
+
 /* Runs it; any other exit code ends the test. */
 static inline void program_must(int code, const char *format, ...)
 {
@@ -155,13 +163,36 @@ static inline const char *text_at(const json_t *object, const char *key)
 
 static inline int files_equal(const char *a, const char *b)
 {
-    size_t n, m;
-    char *x = scratch_read(a, &n), *y = scratch_read(b, &m);
-    const int equal = n == m && memcmp(x, y, n) == 0;
-    if (!equal) { printf("differ: %s (%zu bytes), %s (%zu)\n", a, n, b, m); }
-    free(x);
-    free(y);
+    static char blocks[2][1 << 16];
+    FILE *x = fopen(a, "r"), *y = fopen(b, "r");
+    int equal = x && y;
+    for (size_t n = 1, m; equal && n > 0;) {
+        n = fread(blocks[0], 1, sizeof(blocks[0]), x);
+        m = fread(blocks[1], 1, sizeof(blocks[1]), y);
+        equal = n == m && memcmp(blocks[0], blocks[1], n) == 0;
+    }
+    if (x) { fclose(x); }
+    if (y) { fclose(y); }
+    if (!equal) { printf("differ: %s, %s\n", a, b); }
     return equal;
+}
+
+/* The same of files in the scratch directory ("@/a"). */
+static inline int names_equal(const char *name_a, const char *name_b)
+{
+    char *a = program_words(name_a), *b = program_words(name_b);
+    const int equal = files_equal(a, b);
+    free(a);
+    free(b);
+    return equal;
+}
+
+/* rm -rf "@/name". */
+static inline void name_remove(const char *name)
+{
+    char *path = program_words(name);
+    MOT_ASSERT(mot_remove_tree(path) == 0);
+    free(path);
 }
 
 /* Files of directory a are in b, with the same bytes; returns their number, -1 when not. */
@@ -231,11 +262,14 @@ static inline int metrics_equal(const char *name_a, const char *name_b)
     for (size_t i = 0; !equal && i < json_array_size(lines[0]); i++) {
         json_t *a = json_array_get(lines[0], i), *b = json_array_get(lines[1], i), *value;
         const char *key;
+        if (json_equal(a, b)) { continue; }
+        printf("%s and %s differ in line %zu:", name_a, name_b, i + 1);
         json_object_foreach(a, key, value)
         {
-            if (json_equal(value, json_object_get(b, key))) { continue; }
-            printf("%s and %s, line %zu: %s differs\n", name_a, name_b, i + 1, key);
+            if (!json_equal(value, json_object_get(b, key))) { printf(" %s", key); }
         }
+        printf("\n");
+        break;
     }
     json_decref(lines[0]);
     json_decref(lines[1]);

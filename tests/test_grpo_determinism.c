@@ -87,19 +87,13 @@ static void one(const struct subject *s, int index, const struct configuration *
                       mot_format("%s/metrics.jsonl", a), mot_format("%s/metrics.jsonl", b)};
     char *completions[2] = {mot_format("%s/completions.jsonl", a),
                             mot_format("%s/completions.jsonl", b)};
-    char *files[2] = {program_words(completions[0]), program_words(completions[1])};
     check(directories_equal(names[0], names[1]) && metrics_equal(names[2], names[3])
-              && files_equal(files[0], files[1]),
+              && names_equal(completions[0], completions[1]),
           "%s: %s %dx%d chunk %d is not %s-0", s->name, c->policy, c->workers, c->cores, c->chunk,
           s->name);
-    char *run = program_words(b);
-    mot_remove_tree(run);
-    free(run);
+    name_remove(b);
     for (int i = 0; i < 4; i++) { free(names[i]); }
-    for (int i = 0; i < 2; i++) {
-        free(completions[i]);
-        free(files[i]);
-    }
+    for (int i = 0; i < 2; i++) { free(completions[i]); }
     free(a);
     free(b);
 }
