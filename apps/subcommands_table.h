@@ -2,6 +2,7 @@
  * does).  Its file is apps/NAME.c with int mot_app_NAME(int argc, char **argv).  No guard: included
  * more than once. */
 MOT_SUBCOMMAND(grpo, "train a model by GRPO with verifiable rewards")
+MOT_SUBCOMMAND(sft, "fine-tune a model on prompts with completions")
 MOT_SUBCOMMAND(generate, "print a model's answers to prompts")
 MOT_SUBCOMMAND(eval, "measure how many answers of a model are right")
 MOT_SUBCOMMAND(logprob, "print log-probs and entropies of given tokens")
