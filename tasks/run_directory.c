@@ -1,6 +1,7 @@
 /* The run directory.  See run_directory.h. */
 #include "run_directory.h"
 #include "checkpoint.h"
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +24,19 @@ static int exists(const char *directory, const char *name)
     const int found = stat(path, &status) == 0;
     free(path);
     return found;
+}
+
+/* Whether a run has left something in the directory; an empty checkpoints/ is nothing. */
+static int holds_run(const struct mot_run *run)
+{
+    if (exists(run->path, "metrics.jsonl") || exists(run->path, "model")) { return 1; }
+    DIR *directory = opendir(run->checkpoints);
+    int entries = 0;
+    for (struct dirent *e; directory && (e = readdir(directory)) != NULL;) {
+        entries += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    }
+    if (directory) { closedir(directory); }
+    return entries > 0;
 }
 
 static int find_checkpoint(struct mot_run *run)
@@ -50,13 +64,13 @@ int mot_run_open(struct mot_run *run, const struct mot_run_options *options)
     int status = 0;
     if (options->resume) {
         if (exists(run->path, "checkpoints")) { status = find_checkpoint(run); }
-    } else if (exists(run->path, "metrics.jsonl") || exists(run->path, "checkpoints")
-               || exists(run->path, "model")) {
+    } else if (holds_run(run)) {
         status = mot_fail(EEXIST,
                           "%s holds a run already: --resume goes on with it, or name another "
                           "--output_dir",
                           run->path);
     }
+    run->made = !exists(run->path, ".");
     if (status == 0) { status = mot_make_directories(run->checkpoints); }
     if (status < 0) { mot_run_close(run); }
     return status;
@@ -64,6 +78,8 @@ int mot_run_open(struct mot_run *run, const struct mot_run_options *options)
 
 void mot_run_close(struct mot_run *run)
 {
+    /* What was made and never written to goes again: rmdir leaves directories that are not empty. */
+    if (run->checkpoints && rmdir(run->checkpoints) == 0 && run->made) { rmdir(run->path); }
     json_decref(run->resume_state);
     free(run->resume_path);
     free(run->checkpoints);

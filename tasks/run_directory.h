@@ -25,6 +25,7 @@ struct mot_run_options {
 struct mot_run {
     char *path, *checkpoints; /* directories */
     int save_total_limit, resume;
+    int made; /* path was not there before */
     /* Found by mot_run_open with resume: */
     char *resume_path;    /* the checkpoint's directory: a model for mot_model_load, or NULL */
     int64_t resume_step;  /* its step; 0 without */
@@ -34,6 +35,7 @@ struct mot_run {
 /* Makes the directory, or finds the checkpoint to resume from.  Before any work: nothing has been
  * written yet when it fails.  0 or a negative errno with a message. */
 int mot_run_open(struct mot_run *run, const struct mot_run_options *options);
+/* Removes the directories again while nothing has been written into them. */
 void mot_run_close(struct mot_run *run);
 /* -ENOSPC with a message unless the disk has room for `saves` checkpoints (as many as will be kept, and
  * the one being written) and the final model of that many parameters. */

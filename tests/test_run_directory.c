@@ -90,9 +90,11 @@ static void test_full_disk(void **state)
     assert_int_equal(mot_run_check_disk(&run, &large, 0), -ENOSPC);
     /* Many saves take no more room than those that are kept. */
     assert_int_equal(mot_run_check_disk(&run, &small, 1000000000), 0);
-    run.save_total_limit = 0;
+    run.save_total_limit = 0; /* all stay */
     assert_int_equal(mot_run_check_disk(&run, &small, 1000000000), -ENOSPC);
     mot_run_close(&run);
+    /* Nothing was written: a program that failed before its first step leaves no directory. */
+    assert_int_equal(access(directory, F_OK), -1);
     free(directory);
 }
 
