@@ -1,5 +1,5 @@
-/* motley sft: supervised fine-tuning on prompts with completions, or on rows of ids.  Option names and
- * defaults are TRL's (SFTConfig); the step itself is tasks/supervised.c. */
+/* motley sft: supervised fine-tuning on prompts with completions, or on rows of ids.  Option names
+ * and defaults are TRL's (SFTConfig); the step itself is tasks/supervised.c. */
 #include "app.h"
 #include "evaluate.h"
 #include "json.h"
@@ -141,7 +141,7 @@ static int rows_per_step(const struct sft_config *c)
     return c->per_device_train_batch_size * c->gradient_accumulation_steps;
 }
 
-/* ---- Before the first step --------------------------------------------------------------------- */
+/* ---- Before the first step ------------------------------------------------------------------- */
 
 static int check_config(const struct sft_config *c)
 {
@@ -266,7 +266,7 @@ static int set_up(struct run *r)
     return error;
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static void put(json_t *line, const char *name, double value)
 {

@@ -1,4 +1,5 @@
-/* cast: one layer group of the master weights to a fresh compute copy, rounded to its number format.
+/* cast: one layer group of the master weights to a fresh compute copy, rounded to its number
+ * format.
  *
  *   master  R  (n) float32
  *   copy    W  (n) float32 (on the CPU bfloat16 values are held widened)

@@ -45,7 +45,8 @@ static float *spread_advantages(const struct arguments *a, void *buffers[], stru
     return advantage;
 }
 
-/* buffers: those behind the metrics.  The head's part: log-probs, loss, dhidden and its gradients. */
+/* buffers: those behind the metrics.  The head's part: log-probs, loss, dhidden and its
+ * gradients. */
 static void head(const struct arguments *a, struct mot_exec *e, const float *const *weights,
                  const float *hidden, float *dhidden, float *const *grads, void *buffers[],
                  struct mot_policy_loss_metrics *metrics)

@@ -1,8 +1,8 @@
 /* gradient: forward, loss and backward of one micro-batch, added into an accumulation lane.
  *
  *   weights     R    (n_groups) float32 vectors
- *   lane        RW   (n_groups) float32 vectors, +=; W for the lane's first micro-batch, which zeroes
- *                    them first; RW|COMMUTE where the order of the sum does not matter
+ *   lane        RW   (n_groups) float32 vectors, +=; W for the lane's first micro-batch, which
+ *                    zeroes them first; RW|COMMUTE where the order of the sum does not matter
  *   metrics     W    one struct mot_gradient_metrics
  *   advantages  R    float32 vectors, as the pack's answers name them; policy loss only
  *   reference   R    (n_targets) float32 log-probs; policy loss with beta > 0 only

@@ -1,6 +1,6 @@
-/* logprob: log-probs (and entropies) of a pack's targets under given weights: the reference policy of
- * the KL term, and `motley logprob`.  The same forward as the gradient's, so equal weights give equal
- * bits.
+/* logprob: log-probs (and entropies) of a pack's targets under given weights: the reference policy
+ * of the KL term, and `motley logprob`.  The same forward as the gradient's, so equal weights give
+ * equal bits.
  *
  *   weights  R  (n_groups) float32 vectors
  *   logprob  W  (n_targets) float32 vector, in the pack's target order

@@ -1,5 +1,6 @@
-/* norm: what joins an optimiser step: the gradient's global norm from the groups' sums of squares, the
- * clip factor, whether everything is finite, and the micro-batches' metrics added up in index order.
+/* norm: what joins an optimiser step: the gradient's global norm from the groups' sums of squares,
+ * the clip factor, whether everything is finite, and the micro-batches' metrics added up in index
+ * order.
  *
  *   squares  R  (n_groups) one double each, in group order
  *   metrics  R  (n_metrics) one struct mot_gradient_metrics each, in micro-batch order

@@ -1,9 +1,9 @@
 /* A micro-batch laid out for one packed forward: prompts, each followed by its answers.
  *
- * The prompt's rows are forwarded once and shared by its answers (prefix), and only rows that predict
- * an answer token reach the vocabulary head: the prompt's last row predicts every answer's first
- * token, an answer's row i predicts its token i + 1.  An answer's last token predicts nothing and is
- * not forwarded. */
+ * The prompt's rows are forwarded once and shared by its answers (prefix), and only rows that
+ * predict an answer token reach the vocabulary head: the prompt's last row predicts every answer's
+ * first token, an answer's row i predicts its token i + 1.  An answer's last token predicts nothing
+ * and is not forwarded. */
 #ifndef MOT_PACK_H
 #define MOT_PACK_H
 #include "transformer.h"

@@ -26,11 +26,12 @@ size_t mot_cpu_exec_peak_bytes(void);
 /* The first n buffers as pointers (vectors of floats). */
 void mot_stage_pointers(void *buffers[], int n, float **pointers);
 
-/* A float vector of n numbers that lives where it is used (home node -1); the caller unregisters. */
+/* A float vector of n numbers that lives where it is used (home node -1); the caller
+ * unregisters. */
 starpu_data_handle_t mot_float_vector(size_t n);
 
-/* For submissions that have no caller to tell (callbacks): a failed one, whose message is out already,
- * ends the program with exit code 1. */
+/* For submissions that have no caller to tell (callbacks): a failed one, whose message is out
+ * already, ends the program with exit code 1. */
 void mot_task_must(int status);
 
 /* Buffers of one task, gathered for mot_task_insert.  All zero is empty. */

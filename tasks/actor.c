@@ -143,7 +143,7 @@ const starpu_data_handle_t *mot_actor_lane(struct mot_actor *actor, int lane)
     return handles;
 }
 
-/* ---- Versions ---------------------------------------------------------------------------------- */
+/* ---- Versions -------------------------------------------------------------------------------- */
 
 struct mot_version *mot_actor_read(struct mot_actor *actor)
 {
@@ -210,7 +210,7 @@ uint64_t mot_actor_version_hash(struct mot_actor *actor)
     return hash;
 }
 
-/* ---- Host access ------------------------------------------------------------------------------- */
+/* ---- Host access ----------------------------------------------------------------------------- */
 
 static float **acquire(const starpu_data_handle_t *handles, int n)
 {

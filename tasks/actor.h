@@ -77,8 +77,8 @@ void mot_actor_acquire(struct mot_actor *actor, struct mot_actor_host *host);
 void mot_actor_release(struct mot_actor *actor, struct mot_actor_host *host);
 /* FNV-1a over the bytes of the current version, for tests (peers row 31). */
 uint64_t mot_actor_version_hash(struct mot_actor *actor);
-/* The model's files and, with_optimizer, optimizer.safetensors (m, v, updates) into a directory that
- * exists. */
+/* The model's files and, with_optimizer, optimizer.safetensors (m, v, updates) into a directory
+ * that exists. */
 int mot_actor_save(struct mot_actor *actor, const char *directory, int with_optimizer);
 /* Moments and update count of such a directory; the model itself is loaded by mot_model_load. */
 int mot_actor_load_optimizer(struct mot_actor *actor, const char *directory);

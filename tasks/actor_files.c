@@ -1,5 +1,5 @@
-/* The actor on disk: the model as mot_model_save writes it, and optimizer.safetensors: "updates" and
- * for each tensor NAME of the model "m.NAME" and "v.NAME", float32.  See actor.h. */
+/* The actor on disk: the model as mot_model_save writes it, and optimizer.safetensors: "updates"
+ * and for each tensor NAME of the model "m.NAME" and "v.NAME", float32.  See actor.h. */
 #include "actor.h"
 #include "safetensors.h"
 #include <stdlib.h>

@@ -78,7 +78,8 @@ int mot_run_open(struct mot_run *run, const struct mot_run_options *options)
 
 void mot_run_close(struct mot_run *run)
 {
-    /* What was made and never written to goes again: rmdir leaves directories that are not empty. */
+    /* What was made and never written to goes again: rmdir leaves directories that are not
+     * empty. */
     if (run->checkpoints && rmdir(run->checkpoints) == 0 && run->made) { rmdir(run->path); }
     json_decref(run->resume_state);
     free(run->resume_path);
@@ -119,7 +120,7 @@ int mot_run_write_config(const struct mot_run *run, const struct mot_option *tab
     return status;
 }
 
-/* ---- JSON lines -------------------------------------------------------------------------------- */
+/* ---- JSON lines ------------------------------------------------------------------------------ */
 
 /* The "step" of a whole line, or -1 for one that is torn or has none. */
 static int64_t step_of(const char *line, size_t n)
@@ -179,7 +180,7 @@ int mot_run_lines_open(const struct mot_run *run, const char *name)
     return result;
 }
 
-/* ---- Checkpoints and the model ----------------------------------------------------------------- */
+/* ---- Checkpoints and the model --------------------------------------------------------------- */
 
 static int save_into(struct mot_actor *actor, const struct mot_tokenizer *tokenizer,
                      const char *directory, int with_optimizer)
@@ -246,7 +247,7 @@ int mot_run_save_model(const struct mot_run *run, struct mot_actor *actor,
     return status;
 }
 
-/* ---- Interruption ------------------------------------------------------------------------------ */
+/* ---- Interruption ---------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t interrupted;
 

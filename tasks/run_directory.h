@@ -3,12 +3,12 @@
  *   config.yaml           every option as resolved
  *   metrics.jsonl         one object a step, finite numbers only (others are null)
  *   completions.jsonl     where the program writes samples
- *   checkpoints/step-N/   model files, tokenizer files, optimizer.safetensors, state.json, manifest.json
+ *   checkpoints/step-N/   model, tokenizer, optimizer.safetensors, state.json, manifest.json
  *   model/                the trained model: a HF directory
  *
  * Resuming cuts the JSON lines files back to the checkpoint's step, so that 10 steps + resume + 10
- * leave the lines of 20.  Nothing of another run is overwritten: a directory that holds a run already
- * is an error without --resume. */
+ * leave the lines of 20.  Nothing of another run is overwritten: a directory that holds a run
+ * already is an error without --resume. */
 #ifndef MOT_RUN_DIRECTORY_H
 #define MOT_RUN_DIRECTORY_H
 #include "actor.h"
@@ -37,30 +37,30 @@ struct mot_run {
 int mot_run_open(struct mot_run *run, const struct mot_run_options *options);
 /* Removes the directories again while nothing has been written into them. */
 void mot_run_close(struct mot_run *run);
-/* -ENOSPC with a message unless the disk has room for `saves` checkpoints (as many as will be kept, and
- * the one being written) and the final model of that many parameters. */
+/* -ENOSPC with a message unless the disk has room for `saves` checkpoints (as many as will be kept,
+ * and the one being written) and the final model of that many parameters. */
 int mot_run_check_disk(const struct mot_run *run, const struct mot_layout *layout, int64_t saves);
 /* Writes config.yaml. */
 int mot_run_write_config(const struct mot_run *run, const struct mot_option *table,
                          const void *config);
 
-/* A JSON lines file of the run, opened for appending ("metrics.jsonl").  Its objects have an integer
- * "step", 1 for the first: the checkpoint of step N knows the lines of steps 1 .. N, and with resume
- * the file is first cut to those.  A file descriptor for mot_json_append_line (json.h: numbers that are
- * not finite become null), or a negative errno with a message. */
+/* A JSON lines file of the run, opened for appending ("metrics.jsonl").  Its objects have an
+ * integer "step", 1 for the first: the checkpoint of step N knows the lines of steps 1 .. N, and
+ * with resume the file is first cut to those.  A file descriptor for mot_json_append_line (json.h:
+ * numbers that are not finite become null), or a negative errno with a message. */
 int mot_run_lines_open(const struct mot_run *run, const char *name);
 
-/* checkpoints/step-N: the actor's weights and moments, the tokenizer (NULL: none) and state (borrowed:
- * whatever the program needs to go on; "step" is added).  All tasks that write weights are done or
- * submitted; not from a callback. */
+/* checkpoints/step-N: the actor's weights and moments, the tokenizer (NULL: none) and state
+ * (borrowed: whatever the program needs to go on; "step" is added).  All tasks that write weights
+ * are done or submitted; not from a callback. */
 int mot_run_checkpoint(const struct mot_run *run, struct mot_actor *actor,
                        const struct mot_tokenizer *tokenizer, int64_t step, const json_t *state);
 /* model/: written under another name and renamed. */
 int mot_run_save_model(const struct mot_run *run, struct mot_actor *actor,
                        const struct mot_tokenizer *tokenizer);
 
-/* Ctrl-C and SIGTERM: the first sets a flag (finish the step, checkpoint, exit 130), the second ends
- * the program at once. */
+/* Ctrl-C and SIGTERM: the first sets a flag (finish the step, checkpoint, exit 130), the second
+ * ends the program at once. */
 void mot_interrupt_watch(void);
 int mot_interrupted(void);
 enum { MOT_EXIT_INTERRUPTED = 130 };

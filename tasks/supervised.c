@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Prompt and answer of one example; ids is where they lie next to each other when not all borrowed. */
+/* Prompt and answer of one example; ids is where they lie next to each other when not all
+ * borrowed. */
 struct row {
     struct mot_pack_prompt prompt;
     const int32_t *answer;
@@ -55,7 +56,7 @@ static struct mot_pack *make_pack(const struct mot_dataset *dataset, const int *
     return pack;
 }
 
-/* ---- One step ---------------------------------------------------------------------------------- */
+/* ---- One step -------------------------------------------------------------------------------- */
 
 /* The end of the step, from the worker that ended it. */
 struct waiting {
@@ -105,7 +106,7 @@ void mot_supervised_step(const struct mot_supervised *s, int step, int64_t first
     mot_plan_end(step);
 }
 
-/* ---- Evaluation -------------------------------------------------------------------------------- */
+/* ---- Evaluation ------------------------------------------------------------------------------ */
 
 /* Adds one pack's values; waits for its task. */
 static void collect(starpu_data_handle_t logprob, starpu_data_handle_t entropy,

@@ -2,8 +2,9 @@
  * examples.  The loss is the mean NLL over all counted tokens of the optimiser step, whatever the
  * micro-batches.
  *
- * Counted are the completion's tokens (completion_only_loss 1), or all but the first token of prompt
- * and completion.  Each row has its own prompt.  A row without a counted token is left out. */
+ * Counted are the completion's tokens (completion_only_loss 1), or all but the first token of
+ * prompt and completion.  Each row has its own prompt.  A row without a counted token is left
+ * out. */
 #ifndef MOT_SUPERVISED_H
 #define MOT_SUPERVISED_H
 #include "dataset.h"
@@ -18,8 +19,8 @@ struct mot_supervised {
     uint64_t seed;
 };
 
-/* Optimiser step `step` (0, 1, ...) on the n rows that stand at positions first, first + 1, ... of the
- * training order (mot_dataset_at).  Blocks until the update is done; not from a callback. */
+/* Optimiser step `step` (0, 1, ...) on the n rows that stand at positions first, first + 1, ... of
+ * the training order (mot_dataset_at).  Blocks until the update is done; not from a callback. */
 void mot_supervised_step(const struct mot_supervised *s, int step, int64_t first, int n,
                          struct mot_train_metrics *metrics);
 

@@ -1,8 +1,8 @@
 /* One optimiser step: who submits what when.  See train.h.
  *
  * Everything is driven by three kinds of event: a micro-batch is handed over (mot_train_add), the
- * denominator is known (mot_train_close), a task has ended (callbacks).  A stage is submitted by the
- * event that completes its inputs, never before. */
+ * denominator is known (mot_train_close), a task has ended (callbacks).  A stage is submitted by
+ * the event that completes its inputs, never before. */
 #include "train.h"
 #include "norm.h"
 #include "reduce.h"
@@ -64,7 +64,7 @@ static int n_groups_of(const struct mot_train *train)
     return train->actor->transformer.layout.n_groups;
 }
 
-/* ---- The end ----------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void finish(struct mot_train *train, int skipped)
 {
@@ -122,7 +122,7 @@ static void skip(struct mot_train *train, int why)
     finish(train, why);
 }
 
-/* ---- Update ------------------------------------------------------------------------------------ */
+/* ---- Update ---------------------------------------------------------------------------------- */
 
 static void update_done(void *argument)
 {
@@ -167,7 +167,7 @@ static void submit_updates(struct mot_train *train)
     }
 }
 
-/* ---- Reduce and norm --------------------------------------------------------------------------- */
+/* ---- Reduce and norm ------------------------------------------------------------------------- */
 
 static void norm_done(void *argument)
 {
@@ -253,11 +253,11 @@ static void submit_reduces(struct mot_train *train)
     free(lanes);
 }
 
-/* ---- Gradients --------------------------------------------------------------------------------- */
+/* ---- Gradients ------------------------------------------------------------------------------- */
 
 /* 1 for the event that completes the gradients: all micro-batches in, their gradients done and the
- * denominator known.  Under the mutex, in the critical section that changes any of these: once it is
- * left, train belongs to the event that was told 1 and may be freed by what that starts. */
+ * denominator known.  Under the mutex, in the critical section that changes any of these: once it
+ * is left, train belongs to the event that was told 1 and may be freed by what that starts. */
 static int is_complete(const struct mot_train *train)
 {
     return train->closed && train->n_added == train->n
@@ -343,8 +343,8 @@ static starpu_data_handle_t copy_of(starpu_data_handle_t handle)
     return copy;
 }
 
-/* The caller may unregister its handles as soon as mot_train_add has returned: a micro-batch that has
- * to wait for its turn reads copies. */
+/* The caller may unregister its handles as soon as mot_train_add has returned: a micro-batch that
+ * has to wait for its turn reads copies. */
 static void copy_inputs(struct micro_batch *micro)
 {
     for (int i = 0; i < micro->n_advantages; i++) {
@@ -387,7 +387,7 @@ void mot_train_add(struct mot_train *train, int index, struct mot_pack *pack,
     if (complete) { start_reduce(train); }
 }
 
-/* ---- Begin and close --------------------------------------------------------------------------- */
+/* ---- Begin and close ------------------------------------------------------------------------- */
 
 struct mot_train *mot_train_begin(struct mot_actor *actor,
                                   const struct mot_optimizer_options *optimizer,

@@ -1,11 +1,12 @@
 /* One optimiser step as tasks: gradients of micro-batches into lanes, reduce, norm, update.
  *
- *   micro-batch i ─► gradient ─► lane i mod L ─► reduce (per layer group) ─► norm ─► update
+ *   micro-batch i ─► gradient ─► lane i mod L ─► reduce (per layer group) ─► norm
+ * ─► update
  *
- * Gradients are un-normalised sums: a micro-batch may start as soon as its answers are there, before
- * anybody knows how many tokens the step will have; the denominator comes with mot_train_close.
- * The bits of the result depend on which micro-batch holds what, on L and on nothing else: a lane
- * adds its micro-batches in index order, lanes are added in index order. */
+ * Gradients are un-normalised sums: a micro-batch may start as soon as its answers are there,
+ * before anybody knows how many tokens the step will have; the denominator comes with
+ * mot_train_close. The bits of the result depend on which micro-batch holds what, on L and on
+ * nothing else: a lane adds its micro-batches in index order, lanes are added in index order. */
 #ifndef MOT_TRAIN_H
 #define MOT_TRAIN_H
 #include "actor.h"
@@ -31,10 +32,11 @@ struct mot_train_metrics {
     double kl_sum;
     double clip_low, clip_high, clip_region; /* counts */
     double ratio_sum, ratio_sq_sum, ratio_min, ratio_max;
-    double logprob_difference_sum,
-        logprob_difference_max;           /* |old - new|, first pass: sampler against trainer */
+    /* |old - new|; in the first pass: sampler against trainer */
+    double logprob_difference_sum, logprob_difference_max;
     double prompt_tokens, forward_tokens; /* token rows forwarded */
-    int skipped; /* the weights and moments stayed: 1 a gradient was not finite, 2 nothing to learn from */
+    /* 0; else weights and moments stayed: 1 a gradient was not finite, 2 nothing to learn from */
+    int skipped;
 };
 
 struct mot_train; /* one optimiser step under way */
@@ -50,13 +52,13 @@ struct mot_train *mot_train_begin(struct mot_actor *actor,
 /* Hands over micro-batch `index`; from any thread, in any order, each once.  Takes pack.
  * advantages: (n) handles of float vectors read by the task, NULL handles array for NLL;
  * reference: float vector of the reference policy's log-probs (n_targets) or NULL.  Both must stay
- * registered until unregister_submit, which the caller may call right after. A NULL pack is an empty
- * micro-batch. */
+ * registered until unregister_submit, which the caller may call right after. A NULL pack is an
+ * empty micro-batch. */
 void mot_train_add(struct mot_train *train, int index, struct mot_pack *pack,
                    const starpu_data_handle_t *advantages, int n, starpu_data_handle_t reference);
 /* Everything has been added or will be; gradients are divided by denominator (clamped to >= 1).
- * When the last update has run, done(argument, metrics) is called in a worker's thread, and train is
- * freed after it. */
+ * When the last update has run, done(argument, metrics) is called in a worker's thread, and train
+ * is freed after it. */
 void mot_train_close(struct mot_train *train, double denominator,
                      void (*done)(void *argument, const struct mot_train_metrics *metrics),
                      void *argument);

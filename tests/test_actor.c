@@ -1,8 +1,8 @@
 /* The actor: what readers of weights get, and what comes back from disk.
- *   - peers row 31, 32: after each update every tensor of the version that rollouts read is the master's
- *     (or its bfloat16 rounding), the tied embedding included; and log-probs follow it
- *   - peers row 43: with bfloat16 copies the float32 masters take the sum of 100 steps far below half a
- *     bfloat16 ulp, bit for bit as without copies
+ *   - peers row 31, 32: after each update every tensor of the version that rollouts read is the
+ *     master's (or its bfloat16 rounding), the tied embedding included; and log-probs follow it
+ *   - peers row 43: with bfloat16 copies the float32 masters take the sum of 100 steps far below
+ *     half a bfloat16 ulp, bit for bit as without copies
  *   - an older version keeps its numbers while somebody holds it, and is gone afterwards
  *   - save, load, go on: the same bits as going on; a damaged optimizer file is an error */
 #include "file.h"
@@ -149,7 +149,8 @@ static void test_old_version_stays(void **state)
     json_decref(rows.reference);
 }
 
-/* 100 updates of group 1 with one gradient, learning rate 1e-6; the group afterwards in *weights. */
+/* 100 updates of group 1 with one gradient, learning rate 1e-6; the group afterwards in
+ * *weights. */
 static void hundred_updates(enum mot_dtype dtype, float **before, float **weights, size_t *moved)
 {
     struct mot_actor actor;

@@ -1,6 +1,7 @@
-/* What a pack promises: each prompt once, each answer after its own prompt, targets in answer order,
- * every target predicted by the row before it, and the last token of an answer not forwarded; bound
- * segments read their own prompt's keys.  Expected rows are written out by hand. */
+/* What a pack promises: each prompt once, each answer after its own prompt, targets in answer
+ * order, every target predicted by the row before it, and the last token of an answer not
+ * forwarded; bound segments read their own prompt's keys.  Expected rows are written out by
+ * hand. */
 #include "arena.h"
 #include "pack.h"
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* The run directory without a program around it: JSON lines are cut back to the checkpoint's step, a
- * full disk is known before any work, another run's directory is not taken. */
+/* The run directory without a program around it: JSON lines are cut back to the checkpoint's step,
+ * a full disk is known before any work, another run's directory is not taken. */
 #include "checkpoint.h"
 #include "file.h"
 #include "run_directory.h"

@@ -1,6 +1,6 @@
 /* motley sft as a program: 20 steps = 10 + resume + 10, weights, moments and metrics byte for byte
- * (peers row 40); the same after Ctrl-C (exit code 130); a second run does not overwrite the first; a
- * torn checkpoint is passed over. */
+ * (peers row 40); the same after Ctrl-C (exit code 130); a second run does not overwrite the first;
+ * a torn checkpoint is passed over. */
 #include "error.h"
 #include "file.h"
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* Optimiser steps driven through the tasks.
- *   - eight steps on each reference model: losses, gradient norms, weights and moments are PyTorch's
- *     AdamW's, weight decay on all tensors and clipping included; and without decay on vectors
+ *   - eight steps on each reference model: losses, gradient norms, weights and moments are
+ *     PyTorch's, weight decay on all tensors and clipping included; and without decay on vectors
  *   - the same bits under eager, lws, dmda, prio and random, with 1x1, 1x2 and 2x1 workers x cores,
  *     and whatever the order in which micro-batches are handed over
  *   - peers row 1, 2, 3: 1x8, 2x4, 8x1 micro-batch splits and 1 to 3 lanes give the same step
- *   - a policy loss's inputs may be given up right after the hand-over, in any order of micro-batches
- *   - a gradient that is not finite, or nothing to learn from: weights and moments stay, bit for bit
+ *   - a policy loss's inputs may be given up right after the hand-over, whatever its order
+ *   - a gradient that is not finite, or nothing to learn from: weights and moments keep their bits
  * Expected values: reference files (PyTorch 2.13, float32). */
 #include "stages.h"
 #include "training.h"
@@ -109,7 +109,8 @@ static void test_reference(void **state)
     stop();
 }
 
-/* A learning rate of 0.1 and a decay of 1: what decays has become smaller by 0.9, nothing else has. */
+/* A learning rate of 0.1 and a decay of 1: what decays has become smaller by 0.9, nothing else
+ * has. */
 static void test_decay_skips_vectors(void **state)
 {
     (void)state;
@@ -150,7 +151,7 @@ static void test_decay_skips_vectors(void **state)
     stop();
 }
 
-/* ---- The same bits, whatever runs where -------------------------------------------------------- */
+/* ---- The same bits, whatever runs where ------------------------------------------------------ */
 
 static uint64_t three_steps(int lanes, const char *policy, int workers, int cores, const int *order)
 {
@@ -191,7 +192,7 @@ static void test_bits(void **state)
     }
 }
 
-/* ---- Policy losses: advantages and reference log-probs come as handles -------------------------- */
+/* ---- Policy losses: advantages and reference log-probs come as handles ----------------------- */
 
 static starpu_data_handle_t filled(size_t n, float first, float step)
 {
@@ -255,7 +256,7 @@ static void test_policy_loss_inputs(void **state)
     stop();
 }
 
-/* ---- Splits ------------------------------------------------------------------------------------ */
+/* ---- Splits ---------------------------------------------------------------------------------- */
 
 /* Eight rows out of the reference's three, as `n` micro-batches; the gradient is read out of the
  * first moment: (1 - beta1) gradient after one step. */
@@ -315,7 +316,7 @@ static void test_splits(void **state)
     stop();
 }
 
-/* ---- Steps that are skipped -------------------------------------------------------------------- */
+/* ---- Steps that are skipped ------------------------------------------------------------------ */
 
 static uint64_t state_hash(struct mot_actor *actor)
 {

@@ -1,4 +1,4 @@
-/* Tests of training: a reference model as an actor, its rows as micro-batches, one step at a time. */
+/* Tests of training: a reference model as an actor, its rows as micro-batches, single steps. */
 #ifndef TRAINING_H
 #define TRAINING_H
 #include "json.h"
