@@ -165,8 +165,8 @@ static struct mot_kv cache_create(int first, int capacity)
     return (struct mot_kv){nans((size_t)2 * KV * capacity * D), capacity, first};
 }
 
-/* The sequence in calls: its first `start` rows at once, then `step` rows each.  shared 1: the first
- * PROMPT rows live in a prefix cache.  Next to it in each call runs a stranger of another length. */
+/* The sequence in calls: its first `start` rows at once, then `step` rows each.  shared 1: the
+ * first PROMPT rows live in a prefix cache.  Next to it in each call runs a stranger. */
 static void attention_in_steps(const float *qkv, int start, int step, int shared, float *out,
                                float *lse)
 {

@@ -4,9 +4,9 @@
  *   p = exp(s - lse),  dp = dout v,  ds = p (dp - delta) scale,  delta = dout out
  *   dq = ds k,  dk = ds^T q,  dv = p^T dout
  *
- * Two passes, so that every sum belongs to one thread and has one order.  The first goes over blocks
+ * Two passes, so that every sum has one thread and one order.  The first goes over blocks
  * of rows and gives dq.  The second goes over blocks of keys of each cache and gives dk and dv: the
- * segments that read the cache, in the order kernels.h fixes, and their queries in ascending order. */
+ * segments that read the cache, as kernels.h orders them, and their queries in ascending order. */
 #include "attention_keys.h"
 #include "cpu_kernels.h"
 #include "error.h"

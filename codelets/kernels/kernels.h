@@ -81,7 +81,7 @@ struct mot_kernels {
                                const float *x, float *dw, float *dbias);
 
     /* y[r] = x[r] * rstd[r] * w over rows of C numbers, rstd = 1/sqrt(mean(x^2) + eps).
-     * rstd (rows) may be NULL.  Row r of x and y starts at r * stride (stride >= C).  y may be x. */
+     * rstd (rows) may be NULL.  Row r of x and y starts at r * stride (stride >= C); y may be x. */
     void (*rmsnorm)(struct mot_exec *e, int rows, int C, int stride, const float *x, const float *w,
                     float eps, float *y, float *rstd);
     /* dx = gradient (or += with accumulate 1), dw (C) += sum over rows in ascending order.
@@ -97,10 +97,10 @@ struct mot_kernels {
     void (*rope)(struct mot_exec *e, int T, const struct mot_model_shape *shape,
                  const int32_t *position, const float *table, float *qkv, int inverse);
 
-    /* Stores each row's k and v (from qkv, rotated) into its segment's own cache of that layer, then
-     * out (T, H D) = softmax(q k^T / sqrt(D)) v, causal, over prefix and own keys; online softmax in
-     * blocks of keys at absolute positions, one order for prefill, decode and training.  lse (T, H)
-     * may be NULL: log-sum-exp of the scaled scores, for the gradient. */
+    /* Stores each row's k and v (from qkv, rotated) into its segment's own cache, then
+     * out (T, H D) = softmax(q k^T / sqrt(D)) v, causal, over prefix and own keys: online softmax
+     * in blocks of keys at absolute positions, one order for prefill, decode and training.  lse
+     * (T, H) may be NULL: log-sum-exp of the scaled scores, for the gradient. */
     void (*attention)(struct mot_exec *e, const struct mot_model_shape *shape, int layer,
                       const struct mot_segment *segments, int n_segments, const float *qkv,
                       float *out, float *lse);
@@ -137,7 +137,8 @@ struct mot_kernels {
                          float inv_temperature, const float *lse, const float *coef);
     /* One id per row of logits (R, V); uniform[r] in [0, 1).  Ids are tried in descending order of
      * probability where anything is cut off, in id order otherwise; ties by lower id.  The log-prob
-     * is computed by the same code as logprob's: equal bits. */
+     * is computed by the same code as logprob's: equal bits.  Greedy, or nothing cut off:
+     * logprob_kept is logprob.  A row with NaN gives some valid id and NaN log-probs. */
     void (*sample)(struct mot_exec *e, int R, int V, const float *logits,
                    const struct mot_sampling *sampling, const float *uniform,
                    struct mot_sampled *out);

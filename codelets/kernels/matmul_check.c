@@ -1,7 +1,7 @@
 /* Does this machine's matrix product keep its rows independent?  See kernels.h and matmul.h.
  *
- * For each use and each shape of the model, a product of many rows by the whole team is compared bit
- * for bit with products of few rows taken from other places of it, by the whole team and by one
+ * For each use and each shape of the model, a product of many rows by the whole team is compared
+ * bit for bit with products of few rows taken from other places of it, by the whole team and by one
  * thread.  A path that fails gives way to the next.  The weight gradient, a sum over the rows, must
  * only be the same for any number of threads.  oneDNN's code over a classic GEMM ("gemm:...") cuts
  * the sums by the sizes of the whole product, so no sample of sizes speaks for it: only its

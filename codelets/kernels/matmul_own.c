@@ -1,6 +1,6 @@
 /* The matrix product in plain C, for machines where oneDNN's rows depend on the batch; see matmul.h
- * and mot_matmul_self_test.  An element is one chain of fused multiply-adds over ascending k (from c
- * itself with accumulate), so nothing else of the call can change it.
+ * and mot_matmul_self_test.  An element is one chain of fused multiply-adds over ascending k (from
+ * c itself with accumulate), so nothing else of the call can change it.
  *
  * Columns of b are packed into panels of PANEL columns and DEPTH rows that stay in the second-level
  * cache; rows of a are taken ROWS at a time, whose sums fill the registers (Goto & van de Geijn
