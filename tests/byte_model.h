@@ -18,7 +18,9 @@ static inline void byte_model_tilt(struct mot_model *model, int32_t eos, float e
     const struct mot_tensor *embed = mot_layout_find(&model->layout, "model.embed_tokens.weight");
     float *row = model->groups[embed->group] + embed->offset;
     for (int id = 0; id < model->info.shape.vocab_size; id++, row += C) {
-        const float tilt = id == eos ? 1.0f + eos_tilt : id >= ' ' && id < 127 ? 1.0f : -1.0f;
+        const float tilt = id == eos                               ? 1.0f + eos_tilt
+                           : (id >= ' ' && id < 127) || id == '\n' ? 1.0f
+                                                                   : -1.0f;
         for (int i = 0; i < C; i++) { row[i] += (i % 2 ? 0.5f : -0.5f) * tilt * 3.0f / (float)C; }
     }
 }
