@@ -236,7 +236,7 @@ static int problems(const struct bench *b, struct mot_dataset *dataset)
                                     "and then answer with a number. Answer:",
                                     i + 3, 2 * i + 5, i + 1);
         e->columns = json_object();
-        e->answer = "7";
+        e->answer = mot_strdup("7");
         error = mot_tokenizer_encode(b->model->tokenizer, e->prompt_text, strlen(e->prompt_text), 1,
                                      &e->prompt);
     }
