@@ -21,17 +21,18 @@ struct demo_config {
 static const char default_dir[] = "motley-demo";
 #define AT(member) offsetof(struct demo_config, member)
 static const struct mot_option options[] = {
-    { "output_dir", MOT_OPTION_STRING, AT(output_dir), default_dir, NULL, 0, 0, NULL,
-      "The two run directories, sft and grpo, go here; in the default one an earlier demo's are "
-      "replaced.", "Demo" },
-    { "seed", MOT_OPTION_INT64, AT(seed), "1", NULL, 0, 1e9, NULL, "Seed of everything random.",
-      NULL },
-    { "steps", MOT_OPTION_INT, AT(steps), "300", NULL, 1, 100000, "steps", "GRPO steps.", NULL },
-    { "workers", MOT_OPTION_INT, AT(workers), "2", NULL, 0, 1024, NULL,
-      "CPU workers StarPU schedules on.", NULL },
-    { "cores_per_worker", MOT_OPTION_INT, AT(cores_per_worker), "1", NULL, 0, 1024, NULL,
-      "Threads inside each worker.", NULL },
-    { 0 },
+    {"output_dir", MOT_OPTION_STRING, AT(output_dir), default_dir, NULL, 0, 0, NULL,
+     "The two run directories, sft and grpo, go here; in the default one an earlier demo's are "
+     "replaced.",
+     "Demo"},
+    {"seed", MOT_OPTION_INT64, AT(seed), "1", NULL, 0, 1e9, NULL, "Seed of everything random.",
+     NULL},
+    {"steps", MOT_OPTION_INT, AT(steps), "300", NULL, 1, 100000, "steps", "GRPO steps.", NULL},
+    {"workers", MOT_OPTION_INT, AT(workers), "2", NULL, 0, 1024, NULL,
+     "CPU workers StarPU schedules on.", NULL},
+    {"cores_per_worker", MOT_OPTION_INT, AT(cores_per_worker), "1", NULL, 0, 1024, NULL,
+     "Threads inside each worker.", NULL},
+    {0},
 };
 #undef AT
 
@@ -67,10 +68,11 @@ static int run(struct command *c, int (*app)(int, char **))
  * it is then below 60 %. */
 static int fit(const struct demo_config *c)
 {
-    struct command sft = { 0 };
+    struct command sft = {0};
     add_words(&sft, mot_format("sft --model tiny:%lld --seed %lld --output_dir %s/sft --workers %d "
-                               "--cores_per_worker %d", (long long)c->seed, (long long)c->seed,
-                               c->output_dir, c->workers, c->cores_per_worker));
+                               "--cores_per_worker %d",
+                               (long long)c->seed, (long long)c->seed, c->output_dir, c->workers,
+                               c->cores_per_worker));
     add_words(&sft, mot_strdup("--train_file sums:10-99 --eval_file sums:10-99:held_out "
                                "--reward_funcs exact --eval_strategy steps --eval_steps 10 "
                                "--stop_accuracy 0.4 --max_completion_length 4 --chunk 0 "
@@ -83,10 +85,10 @@ static int fit(const struct demo_config *c)
 
 static int lift(const struct demo_config *c)
 {
-    struct command grpo = { 0 };
+    struct command grpo = {0};
     add_words(&grpo, mot_format("grpo --model %s/sft/model --seed %lld --output_dir %s/grpo "
-                                "--workers %d --cores_per_worker %d --max_steps %d", c->output_dir,
-                                (long long)c->seed, c->output_dir, c->workers,
+                                "--workers %d --cores_per_worker %d --max_steps %d",
+                                c->output_dir, (long long)c->seed, c->output_dir, c->workers,
                                 c->cores_per_worker, c->steps));
     add_words(&grpo, mot_strdup("--train_file sums:10-99 --eval_file sums:10-99:held_out "
                                 "--eval_steps 50 --reward_funcs exact --num_generations 8 "
@@ -100,11 +102,10 @@ static int lift(const struct demo_config *c)
 int mot_app_demo(int argc, char **argv)
 {
     struct demo_config c;
-    const int parsed =
-        mot_options_parse(options, &c, argc, argv, 1, NULL, "motley demo [options]");
+    const int parsed = mot_options_parse(options, &c, argc, argv, 1, NULL, "motley demo [options]");
     if (parsed) { return parsed > 0 ? MOT_EXIT_OK : MOT_EXIT_USAGE; }
     int code = MOT_EXIT_INPUT;
-    char *parts[] = { mot_format("%s/sft", c.output_dir), mot_format("%s/grpo", c.output_dir) };
+    char *parts[] = {mot_format("%s/sft", c.output_dir), mot_format("%s/grpo", c.output_dir)};
     if (strchr(c.output_dir, ' ') != NULL) {
         mot_fail(EINVAL, "output_dir '%s': the demo takes no blanks in it", c.output_dir);
     } else if (strcmp(c.output_dir, default_dir) != 0

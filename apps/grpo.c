@@ -131,6 +131,8 @@ struct run {
     int first_step, steps;
     int metrics, completions; /* file descriptors, -1: not open */
     struct mot_progress *progress;
+    double accuracy[2]; /* on eval_file: first and newest evaluation of this process */
+    int evaluations;
 };
 
 /* What can be known before any work: relations between options, as TRL checks them. */
@@ -303,6 +305,7 @@ static int evaluate(struct run *r, json_t *line)
     struct mot_evaluation e;
     const int error = mot_evaluate(&r->model.actor, &r->eval, &o, &e);
     if (error) { return error; }
+    r->accuracy[r->evaluations++ > 0] = e.accuracy;
     mot_info("evaluation: accuracy %.2f %% (95 %% interval %.2f to %.2f) on %d x %d answers",
              100 * e.accuracy, 100 * e.low, 100 * e.high, e.n, e.samples);
     json_object_set_new(line, "eval/accuracy", mot_json_number(e.accuracy));
@@ -442,6 +445,9 @@ int mot_app_grpo(int argc, char **argv)
     error = set_up(&r);
     if (error == 0) { error = train(&r); }
     const int interrupted = mot_interrupted();
+    if (error == 0 && r.evaluations > 1) {
+        printf("held-out accuracy %.1f %% -> %.1f %%\n", 100 * r.accuracy[0], 100 * r.accuracy[1]);
+    }
     tear_down(&r);
     if (error) { return MOT_EXIT_INPUT; }
     return interrupted ? MOT_EXIT_INTERRUPTED : MOT_EXIT_OK;

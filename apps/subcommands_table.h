@@ -1,6 +1,7 @@
 /* Every subcommand of motley, one line each, in the order of --help: MOT_SUBCOMMAND(name, what it
  * does).  Its file is apps/NAME.c with int mot_app_NAME(int argc, char **argv).  No guard: included
  * more than once. */
+MOT_SUBCOMMAND(demo, "fit and lift a small model on two-digit sums, from nothing")
 MOT_SUBCOMMAND(grpo, "train a model by GRPO with verifiable rewards")
 MOT_SUBCOMMAND(sft, "fine-tune a model on prompts with completions")
 MOT_SUBCOMMAND(generate, "print a model's answers to prompts")
