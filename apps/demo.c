@@ -27,7 +27,7 @@ static const struct mot_option options[] = {
      "Demo"},
     {"seed", MOT_OPTION_INT64, AT(seed), "1", NULL, 0, 1e9, NULL, "Seed of everything random.",
      NULL},
-    {"steps", MOT_OPTION_INT, AT(steps), "300", NULL, 1, 100000, "steps", "GRPO steps.", NULL},
+    {"steps", MOT_OPTION_INT, AT(steps), "450", NULL, 1, 100000, "steps", "GRPO steps.", NULL},
     {"workers", MOT_OPTION_INT, AT(workers), "2", NULL, 0, 1024, NULL,
      "CPU workers StarPU schedules on.", NULL},
     {"cores_per_worker", MOT_OPTION_INT, AT(cores_per_worker), "1", NULL, 0, 1024, NULL,
