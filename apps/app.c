@@ -1,5 +1,6 @@
 /* app: what the subcommands share.  See app.h. */
 #include "app.h"
+#include "json.h"
 #include "policies.h"
 #include "stages.h"
 #include "sums.h"
@@ -7,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 int mot_app_exit_code(int error)
 {
@@ -93,37 +96,89 @@ int mot_app_model_load(struct mot_app_model *m, const struct mot_model_config *c
     return error;
 }
 
-/* "sums:LOW-HIGH" or "sums:LOW-HIGH:held_out", the embedded task; 1 when spec has another form. */
-static int load_sums(const char *spec, const struct mot_app_model *m, struct mot_dataset *dataset)
+static struct mot_dataset_options dataset_options(const struct mot_app_model *m,
+                                                  const struct mot_model_config *config,
+                                                  const struct mot_app_data *data)
 {
-    struct mot_sums sums = {.held_out = 0.1, .seed = 1};
-    int end = 0, held_out = 0;
-    if (sscanf(spec, "sums:%d-%d%n", &sums.low, &sums.high, &end) != 2) { return 1; }
-    if (strcmp(spec + end, ":held_out") == 0) {
-        held_out = 1;
-    } else if (spec[end] != '\0') {
-        return 1;
+    return (struct mot_dataset_options){.tokenizer = m->tokenizer,
+                                        .chat = m->chat,
+                                        .system_prompt = config->system_prompt,
+                                        .with_completion = data->with_completion,
+                                        .max_tokens = data->max_tokens,
+                                        .limit = data->limit};
+}
+
+int mot_app_dataset_of_rows(const json_t *rows, const struct mot_app_model *m,
+                            const struct mot_model_config *config, const struct mot_app_data *data,
+                            struct mot_dataset *dataset)
+{
+    const int fd = memfd_create("rows", MFD_CLOEXEC); /* the loader reads files */
+    if (fd < 0) { return mot_fail(errno, "memory for a data set: %s", strerror(errno)); }
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    int error = 0;
+    for (size_t i = 0; i < json_array_size(rows) && error == 0; i++) {
+        error = mot_json_append_line(fd, json_array_get(rows, i));
     }
+    const struct mot_dataset_options options = dataset_options(m, config, data);
+    if (error == 0) { error = mot_dataset_load(path, &options, dataset); }
+    close(fd);
+    return error;
+}
+
+/* The sums as questions for a chat model: "What is 4 + 7?". */
+static int ask(const struct mot_dataset *sums, const struct mot_app_model *m,
+               const struct mot_model_config *config, const struct mot_app_data *data,
+               struct mot_dataset *dataset)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < sums->n; i++) {
+        int a, b;
+        const int found = sscanf(sums->examples[i].prompt_text, "%d+%d=", &a, &b);
+        MOT_ASSERT(found == 2);
+        char question[64];
+        snprintf(question, sizeof(question), "What is %d + %d?", a, b);
+        json_array_append_new(rows, json_pack("{s:s, s:s}", "question", question, "answer",
+                                              sums->examples[i].answer));
+    }
+    const int error = mot_app_dataset_of_rows(rows, m, config, data, dataset);
+    json_decref(rows);
+    return error;
+}
+
+/* The embedded tasks of app.h; 1 when spec has another form. */
+static int load_embedded(const char *spec, const struct mot_app_model *m,
+                         const struct mot_model_config *config, const struct mot_app_data *data,
+                         struct mot_dataset *dataset)
+{
+    char form[16];
+    struct mot_sums sums = {.seed = 1};
+    int end = 0;
+    if (sscanf(spec, "%15[a-z]:%d-%d%n", form, &sums.low, &sums.high, &end) != 3) { return 1; }
+    const int held_out = strcmp(spec + end, ":held_out") == 0;
+    const int questions = strcmp(form, "questions") == 0;
+    if ((!questions && strcmp(form, "sums") != 0) || (!held_out && spec[end] != '\0')) { return 1; }
+    sums.held_out = questions ? 0.3 : 0.1;
     struct mot_dataset parts[2];
-    const int error = mot_sums_create(&sums, m->tokenizer, &parts[0], &parts[1]);
+    int error = mot_sums_create(&sums, m->tokenizer, &parts[0], &parts[1]);
     if (error) { return error; }
-    *dataset = parts[held_out];
-    mot_dataset_destroy(&parts[1 - held_out]);
-    return 0;
+    if (questions) {
+        error = ask(&parts[held_out], m, config, data, dataset);
+        mot_dataset_destroy(&parts[held_out]);
+    } else {
+        *dataset = parts[held_out];
+    }
+    mot_dataset_destroy(&parts[!held_out]);
+    return error;
 }
 
 int mot_app_dataset_load(const char *spec, const struct mot_app_model *m,
-                         const struct mot_model_config *config, int with_completion, int max_tokens,
-                         int limit, struct mot_dataset *dataset)
+                         const struct mot_model_config *config, const struct mot_app_data *data,
+                         struct mot_dataset *dataset)
 {
-    const int error = load_sums(spec, m, dataset);
+    const int error = load_embedded(spec, m, config, data, dataset);
     if (error <= 0) { return error; }
-    const struct mot_dataset_options options = {.tokenizer = m->tokenizer,
-                                                .chat = m->chat,
-                                                .system_prompt = config->system_prompt,
-                                                .with_completion = with_completion,
-                                                .max_tokens = max_tokens,
-                                                .limit = limit};
+    const struct mot_dataset_options options = dataset_options(m, config, data);
     return mot_dataset_load(spec, &options, dataset);
 }
 

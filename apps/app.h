@@ -226,11 +226,21 @@ void mot_app_model_free(struct mot_app_model *m);
 int mot_app_text_load(const struct mot_model_config *config, struct mot_tokenizer **tokenizer,
                       const struct mot_chat_template **chat);
 
-/* A JSON lines file, or the embedded task "sums:LOW-HIGH" (training part) and
- * "sums:LOW-HIGH:held_out".  0 or a negative errno with a message. */
+/* How a data set is read. */
+struct mot_app_data {
+    int with_completion; /* sft */
+    int max_tokens, limit;
+};
+/* spec: a JSON lines file, or an embedded task: "sums:LOW-HIGH" ("12+30=", as it stands) or
+ * "questions:LOW-HIGH" ("What is 4 + 7?", through the chat template); the training part, or with
+ * ":held_out" behind it the sums that part lacks.  0 or a negative errno with a message. */
 int mot_app_dataset_load(const char *spec, const struct mot_app_model *m,
-                         const struct mot_model_config *config, int with_completion, int max_tokens,
-                         int limit, struct mot_dataset *dataset);
+                         const struct mot_model_config *config, const struct mot_app_data *data,
+                         struct mot_dataset *dataset);
+/* The same from an array of rows. */
+int mot_app_dataset_of_rows(const json_t *rows, const struct mot_app_model *m,
+                            const struct mot_model_config *config, const struct mot_app_data *data,
+                            struct mot_dataset *dataset);
 
 /* Rollout options out of the config: total rows decide rows_per_task where it is 0. */
 void mot_app_rollout_options(const struct mot_sampling_config *config,

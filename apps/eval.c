@@ -90,7 +90,8 @@ static int evaluate(const struct eval_config *c, struct mot_app_model *model)
                                           c->reward_weights.n, &functions);
     }
     if (error == 0) {
-        error = mot_app_dataset_load(c->file, model, &c->model, 0, room, c->limit, &dataset);
+        const struct mot_app_data data = {.max_tokens = room, .limit = c->limit};
+        error = mot_app_dataset_load(c->file, model, &c->model, &data, &dataset);
     }
     if (error == 0) {
         o.functions = functions;

@@ -1,6 +1,5 @@
 /* motley generate: answers of a model to prompts, from the command line or a file. */
 #include "app.h"
-#include "file.h"
 #include "json.h"
 #include <stdlib.h>
 #include <string.h>
@@ -34,17 +33,12 @@ static const struct mot_option options[] = {
 static int one_prompt(const struct generate_config *c, const struct mot_app_model *model,
                       struct mot_dataset *dataset)
 {
-    char path[] = "/tmp/motley-prompt-XXXXXX";
-    const int fd = mkstemp(path);
-    if (fd < 0) { return mot_fail(errno, "%s: %s", path, strerror(errno)); }
-    json_t *row = json_object();
+    json_t *rows = json_array(), *row = json_object();
     json_object_set_new(row, "prompt", mot_json_string(c->prompt, strlen(c->prompt)));
-    int error = mot_json_append_line(fd, row);
-    json_decref(row);
-    close(fd);
-    const int room = model->actor.info.shape.max_position - 1;
-    if (error == 0) { error = mot_app_dataset_load(path, model, &c->model, 0, room, 0, dataset); }
-    unlink(path);
+    json_array_append_new(rows, row);
+    const struct mot_app_data data = {.max_tokens = model->actor.info.shape.max_position - 1};
+    const int error = mot_app_dataset_of_rows(rows, model, &c->model, &data, dataset);
+    json_decref(rows);
     return error;
 }
 
@@ -117,10 +111,9 @@ int mot_app_generate(int argc, char **argv)
     const struct mot_app_model_options how = {.temperature = c.sampling.temperature};
     int error = mot_app_model_load(&model, &c.model, &how);
     if (error == 0) {
-        const int room = model.actor.info.shape.max_position - 1;
-        error = c.prompt != NULL
-                    ? one_prompt(&c, &model, &dataset)
-                    : mot_app_dataset_load(c.file, &model, &c.model, 0, room, 0, &dataset);
+        const struct mot_app_data data = {.max_tokens = model.actor.info.shape.max_position - 1};
+        error = c.prompt != NULL ? one_prompt(&c, &model, &dataset)
+                                 : mot_app_dataset_load(c.file, &model, &c.model, &data, &dataset);
         if (error == 0) { error = generate(&c, &model, &dataset); }
         mot_app_model_free(&model);
     }

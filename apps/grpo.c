@@ -129,6 +129,7 @@ struct run {
     struct mot_grpo grpo;
     struct mot_run directory;
     int first_step, steps;
+    int done, saved;          /* steps behind us, and behind the newest checkpoint */
     int metrics, completions; /* file descriptors, -1: not open */
     struct mot_progress *progress;
     double accuracy[2]; /* on eval_file: first and newest evaluation of this process */
@@ -225,10 +226,11 @@ static int load_data(struct run *r)
     const int most = c->max_prompt_length > 0 && c->max_prompt_length < context - 1
                          ? c->max_prompt_length
                          : context - 1;
-    int error = mot_app_dataset_load(c->train_file, &r->model, &c->model, 0, most, 0, &r->train);
+    const struct mot_app_data train = {.max_tokens = most};
+    const struct mot_app_data eval = {.max_tokens = most, .limit = c->eval_limit};
+    int error = mot_app_dataset_load(c->train_file, &r->model, &c->model, &train, &r->train);
     if (error == 0 && c->eval_file != NULL) {
-        error = mot_app_dataset_load(c->eval_file, &r->model, &c->model, 0, most, c->eval_limit,
-                                     &r->eval);
+        error = mot_app_dataset_load(c->eval_file, &r->model, &c->model, &eval, &r->eval);
     }
     return error;
 }
@@ -342,12 +344,13 @@ static int log_step(struct run *r, int step, const struct mot_grpo_result *resul
     return 0;
 }
 
-static int checkpoint(struct run *r, int step)
+static int checkpoint(struct run *r)
 {
     json_t *state = json_object();
     const int error =
-        mot_run_checkpoint(&r->directory, &r->model.actor, r->model.tokenizer, step, state);
+        mot_run_checkpoint(&r->directory, &r->model.actor, r->model.tokenizer, r->done, state);
     json_decref(state);
+    if (error == 0) { r->saved = r->done; }
     return error;
 }
 
@@ -380,13 +383,14 @@ static int run_step(struct run *r, int step, int *skips)
         json_decref(line);
     }
     const int is_save = c->save_steps > 0 && ((step + 1) % c->save_steps == 0 || last);
-    if (error == 0 && (is_save || mot_interrupted())) { error = checkpoint(r, step + 1); }
-    return error;
+    r->done = step + 1;
+    return error == 0 && is_save ? checkpoint(r) : error;
 }
 
 static int train(struct run *r)
 {
     enum { SKIPS_MAX = 10 };
+    r->done = r->saved = r->first_step;
     int error = 0, skips = 0;
     json_t *before = json_object();
     if (r->first_step == 0) { error = evaluate(r, before); }
@@ -409,6 +413,7 @@ static int train(struct run *r)
         }
     }
     mot_progress_finish(r->progress);
+    if (error == 0 && mot_interrupted() && r->done > r->saved) { error = checkpoint(r); }
     if (error == 0 && !mot_interrupted() && r->config.save_final_model) {
         error = mot_run_save_model(&r->directory, &r->model.actor, r->model.tokenizer);
     }

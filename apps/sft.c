@@ -193,10 +193,12 @@ static int load_data(struct run *r)
     const struct sft_config *c = &r->config;
     const int context = r->model.actor.info.shape.max_position;
     const int most = c->max_length < context ? c->max_length : context;
-    int error = mot_app_dataset_load(c->train_file, &r->model, &c->model, 1, most, 0, &r->train);
+    const struct mot_app_data train = {.with_completion = 1, .max_tokens = most};
+    const struct mot_app_data eval = {
+        .with_completion = 1, .max_tokens = most, .limit = c->eval_limit};
+    int error = mot_app_dataset_load(c->train_file, &r->model, &c->model, &train, &r->train);
     if (error == 0 && c->eval_file != NULL) {
-        error = mot_app_dataset_load(c->eval_file, &r->model, &c->model, 1, most, c->eval_limit,
-                                     &r->eval);
+        error = mot_app_dataset_load(c->eval_file, &r->model, &c->model, &eval, &r->eval);
     }
     return error;
 }
