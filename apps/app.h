@@ -1,5 +1,5 @@
-/* What the subcommands share: option rows for the machine, the model and sampling, and the start of a
- * program: options, StarPU, model, tokenizer, chat template. */
+/* What the subcommands share: option rows for the machine, the model and sampling, and the start of
+ * a program: options, StarPU, model, tokenizer, chat template. */
 #ifndef MOT_APP_H
 #define MOT_APP_H
 #include "dataset.h"
@@ -246,6 +246,7 @@ int mot_app_dataset_of_rows(const json_t *rows, const struct mot_app_model *m,
 void mot_app_rollout_options(const struct mot_sampling_config *config,
                              const struct mot_app_model *model, int rows,
                              struct mot_rollout_options *options);
-/* A list of numbers ("1 0.5"): 0 and *values ((list->n) mot_alloc'ed, NULL when empty), or -EINVAL. */
+/* A list of numbers ("1 0.5"): 0 and *values ((list->n) mot_alloc'ed, NULL when empty), or
+ * -EINVAL. */
 int mot_app_numbers(const struct mot_list *list, const char *name, double **values);
 #endif

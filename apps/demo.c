@@ -1,7 +1,7 @@
-/* motley demo: the main job on the embedded default, nothing to download.  A small byte-level model is
- * fitted to two-digit sums until it is right on about half of the sums it has never seen, then GRPO
- * with an exact reward lifts it.  Runs the two subcommands and prints how to run them by hand; the
- * last line is "held-out accuracy A -> B". */
+/* motley demo: the main job on the embedded default, nothing to download.  A small byte-level model
+ * is fitted to two-digit sums until it is right on about half of the sums it has never seen, then
+ * GRPO with an exact reward lifts it.  Runs the two subcommands and prints how to run them by hand;
+ * the last line is "held-out accuracy A -> B". */
 #include "app.h"
 #include "file.h"
 #include "json.h"
@@ -64,8 +64,8 @@ static int run(struct command *c, int (*app)(int, char **))
     return code;
 }
 
-/* Fits the model until it is right on at least 45 % of the held-out sums: evaluated every five steps,
- * it is then below 60 %. */
+/* Fits the model until it is right on at least 45 % of the held-out sums: evaluated every five
+ * steps, it is then below 60 %. */
 static int fit(const struct demo_config *c)
 {
     struct command sft = {0};

@@ -247,7 +247,8 @@ static int open_rewards(struct run *r)
     return error;
 }
 
-/* The models: the actor from the checkpoint when there is one, the reference always from --model. */
+/* The models: the actor from the checkpoint when there is one, the reference always from
+ * --model. */
 static int load_models(struct run *r)
 {
     const struct grpo_config *c = &r->config;

@@ -1,8 +1,8 @@
 /* motley logprob: log-probs and entropies of given tokens, for scripts.
  *
  * In, JSON lines: {"input_ids": [...]} or {"text": "..."}: out are arrays of n - 1 numbers, entry t
- * for token t + 1.  {"prompt_ids": [...], "completion_ids": [...]}, as in completions.jsonl: out are
- * arrays with one number per completion token.  Numbers read back to the same float32. */
+ * for token t + 1.  {"prompt_ids": [...], "completion_ids": [...]}, as in completions.jsonl: out
+ * are arrays with one number per completion token.  Numbers read back to the same float32. */
 #include "logprob.h"
 #include "app.h"
 #include "json.h"

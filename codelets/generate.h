@@ -2,8 +2,8 @@
  *
  *   weights  R   (n_groups) one buffer per layer group
  *   prompts  R   (n_prompts) prompt caches of prefill.h, each once
- *   rows     RW  (n_rows) keys and values of the answer's own tokens (struct mot_kv, capacity slots,
- *                first position = prompt length); W for a row without tokens yet
+ *   rows     RW  (n_rows) keys and values of the answer's own tokens (struct mot_kv, capacity
+ *                slots, first position = prompt length); W for a row without tokens yet
  *   drawn    W   bytes of mot_drawn_bytes(n_rows, tokens_max): see struct mot_drawn
  *
  * A row's tokens are a function of weights, prompt, sampling, seed, step, prompt and sample index

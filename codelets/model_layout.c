@@ -108,7 +108,8 @@ int mot_model_shape_check(const struct mot_model_shape *s, const char *where)
     return 0;
 }
 
-/* Appends the tensor to the layout, behind what its group holds already; absent ones are left out. */
+/* Appends the tensor to the layout, behind what its group holds already; absent ones are left
+ * out. */
 static size_t place(struct mot_layout *l, int role, int layer, int group)
 {
     int rows, cols;

@@ -2,7 +2,8 @@
  *
  * Weights, gradients and optimiser moments share one layout: the tensors of one layer group lie in
  * one float32 buffer, and a group is the unit that StarPU moves.  Group 0 is the embedding (and the
- * tied head), groups 1..n_layers one layer each, the last group the final norm (and an untied head).
+ * tied head), groups 1..n_layers one layer each, the last group the final norm (and an untied
+ * head).
  *
  * Letters used everywhere: C hidden_size, I intermediate_size, H n_heads, K n_kv_heads, D head_dim,
  * V vocab_size, L n_layers, T token rows, S = (H + 2 K) D width of a fused q,k,v row. */

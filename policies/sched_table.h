@@ -1,2 +1,2 @@
-/* Every scheduling policy of ours, one line each, alphabetical: MOT_SCHED(NAME).  Included more than
- * once: no guard. */
+/* Every scheduling policy of ours, one line each, alphabetical: MOT_SCHED(NAME).  Included more
+ * than once: no guard. */

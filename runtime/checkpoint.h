@@ -20,10 +20,11 @@ int mot_checkpoint_check_space(const char *directory, int64_t bytes);
 /* Makes DIR/.tmp-step-N (removing leftovers of killed runs) and returns its path in *path
  * (mot_alloc'ed); the caller writes files into it, in subdirectories too. */
 int mot_checkpoint_begin(const char *directory, int64_t step, char **path);
-/* Writes manifest.json, fsyncs all files and the directory, renames to DIR/step-N (an existing one of
- * that name is replaced only after the new one is whole), fsyncs DIR, then removes all but the newest
- * keep checkpoints that verify (keep 0: all stay; the one just written always stays; of older ones
- * only the sizes are checked here).  Frees path, also on failure, when its files are removed. */
+/* Writes manifest.json, fsyncs all files and the directory, renames to DIR/step-N (an existing one
+ * of that name is replaced only after the new one is whole), fsyncs DIR, then removes all but the
+ * newest keep checkpoints that verify (keep 0: all stay; the one just written always stays; of
+ * older ones only the sizes are checked here).  Frees path, also on failure, when its files are
+ * removed. */
 int mot_checkpoint_commit(const char *directory, int64_t step, char *path, int keep);
 /* Removes what was begun.  Frees path. */
 void mot_checkpoint_abort(char *path);

@@ -10,8 +10,8 @@
  * core.  A team of two never shrinks below two, so both are pinned; with more threads the worker's
  * own thread may run on the whole share.
  *
- * With more cores than threads the team floats within its share, so that a small run does not sit on
- * a core that another process keeps busy.  With more threads than cores nothing is bound. */
+ * With more cores than threads the team floats within its share, so that a small run does not sit
+ * on a core that another process keeps busy.  With more threads than cores nothing is bound. */
 #include "cores.h"
 #include <hwloc.h>
 #include <sched.h>

@@ -29,7 +29,8 @@ int mot_is_quiet(void);
  * step aside (progress.c).  NULL: none. */
 void mot_set_message_hook(void (*hook)(int before));
 
-/* The text of the calling thread's last mot_fail() or mot_warn(), without "motley: ".  For tests. */
+/* The text of the calling thread's last mot_fail() or mot_warn(), without "motley: ".  For
+ * tests. */
 const char *mot_last_message(void);
 
 /* malloc and friends that never return NULL: out of memory is a one-line exit(1). */

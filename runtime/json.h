@@ -20,9 +20,9 @@ int mot_json_parse(const char *bytes, size_t n, const char *file, int line, json
 /* A whole file of at most max_bytes (else -EFBIG). */
 int mot_json_load(const char *path, size_t max_bytes, json_t **value);
 
-/* The value of key, which must be there and of this type (null is as not there). Strings, arrays and
- * objects are borrowed from object.  get_int takes whole numbers in min..max, written as integers;
- * get_number takes any finite number in min..max. */
+/* The value of key, which must be there and of this type (null is as not there). Strings, arrays
+ * and objects are borrowed from object.  get_int takes whole numbers in min..max, written as
+ * integers; get_number takes any finite number in min..max. */
 int mot_json_get_int(const json_t *object, const char *file, const char *key, int64_t min,
                      int64_t max, int64_t *value);
 int mot_json_get_number(const json_t *object, const char *file, const char *key, double min,
@@ -40,8 +40,8 @@ int mot_json_has(const json_t *object, const char *key);
 json_t *mot_json_number(double value);
 /* An array of n float32, likewise. */
 json_t *mot_json_numbers(const float *values, size_t n);
-/* A string of n bytes from wherever, sampled text for one: what is not UTF-8, and zero bytes, become
- * U+FFFD, one for each byte. */
+/* A string of n bytes from wherever, sampled text for one: what is not UTF-8, and zero bytes,
+ * become U+FFFD, one for each byte. */
 json_t *mot_json_string(const char *bytes, size_t n);
 /* One line of compact JSON, keys in the order they were set, MOT_JSON_DIGITS digits; to free. */
 char *mot_json_text(const json_t *value);

@@ -19,7 +19,8 @@ static int min3(int a, int b, int c)
     return ab < c ? ab : c;
 }
 
-/* Insertions, deletions, replacements and swaps that turn a into b; both at most LENGTH_MAX long. */
+/* Insertions, deletions, replacements and swaps that turn a into b; both at most LENGTH_MAX
+ * long. */
 static int edit_distance(const char *a, int n_a, const char *b, int n_b)
 {
     int rows[3][LENGTH_MAX + 1]; /* distances of a's first i letters to each prefix of b */

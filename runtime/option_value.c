@@ -1,6 +1,6 @@
 /* One option's value: parsed strictly, limits checked, written back.  See option_value.h.
- * Numbers have a grammar of our own before strtod and strtoll see them: those also read hexadecimal,
- * "inf", leading blanks and a number followed by anything. */
+ * Numbers have a grammar of our own before strtod and strtoll see them: those also read
+ * hexadecimal, "inf", leading blanks and a number followed by anything. */
 #include "option_value.h"
 #include "error.h"
 #include "utf8.h"

@@ -17,8 +17,8 @@ char *mot_option_suggestion(const struct mot_option *table, const char *name, in
  * below -2^62 are "no limit" to the reader. */
 char *mot_option_limits(const struct mot_option *row);
 
-/* Parses one word and stores it, freeing what was there.  plain: not quoted, so that null and ~ mean
- * "nothing" as in YAML.  0 or -EINVAL with a message. */
+/* Parses one word and stores it, freeing what was there.  plain: not quoted, so that null and ~
+ * mean "nothing" as in YAML.  0 or -EINVAL with a message. */
 int mot_option_set(const struct mot_option *row, void *config, const char *text, int plain,
                    struct mot_option_place place);
 /* A list's items as they are, copied. */

@@ -1,12 +1,12 @@
 /* Option tables: one row per option; the command line, the YAML file and --help all read it.
  * A config is a plain struct; the table says where each option lies in it.
  *
- * On the command line: --name value, --name=value, --name for true, --no_name for false; a list takes
- * the words up to the next "--"; "--" alone ends the options.  Dash and underscore are equal, the
- * last of several wins.  A value that begins with "--" must be written --name=value.
- * In the file: one mapping of scalars and of sequences of scalars (YAML 1.1), each key once.  Names,
- * types and limits are checked the same way; a scalar must parse whole (10abc, 1_000 or 1.5 for a
- * whole number are errors). */
+ * On the command line: --name value, --name=value, --name for true, --no_name for false; a list
+ * takes the words up to the next "--"; "--" alone ends the options.  Dash and underscore are equal,
+ * the last of several wins.  A value that begins with "--" must be written --name=value.
+ * In the file: one mapping of scalars and of sequences of scalars (YAML 1.1), each key once.
+ * Names, types and limits are checked the same way; a scalar must parse whole (10abc, 1_000 or 1.5
+ * for a whole number are errors). */
 #ifndef MOT_OPTIONS_H
 #define MOT_OPTIONS_H
 #include "nearest_name.h"
@@ -42,12 +42,12 @@ struct mot_option {
     const char *section;      /* heading of --help; NULL: as the row before */
 };
 
-/* The table ends with a row whose name is NULL.  Fills *config with the defaults, then the YAML file
- * named by --config FILE, then the command line (argv[first]...), so that flags win.  Words without
- * "--" are collected in *positional (may be NULL: then they are an error).
+/* The table ends with a row whose name is NULL.  Fills *config with the defaults, then the YAML
+ * file named by --config FILE, then the command line (argv[first]...), so that flags win.  Words
+ * without "--" are collected in *positional (may be NULL: then they are an error).
  * 0; 1 when --help was printed; a negative errno with a message that names file and line, or the
- * flag, and for an unknown name the nearest one.  Unless 0 is returned the config's strings and lists
- * are freed and empty. */
+ * flag, and for an unknown name the nearest one.  Unless 0 is returned the config's strings and
+ * lists are freed and empty. */
 int mot_options_parse(const struct mot_option *table, void *config, int argc, char **argv,
                       int first, struct mot_list *positional, const char *usage);
 void mot_options_free(const struct mot_option *table, void *config);

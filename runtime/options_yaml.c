@@ -1,6 +1,7 @@
 /* The YAML file of --config, read event by event straight into the option table, and the config
- * written back.  One mapping of scalars and of sequences of scalars is all we take: nested mappings,
- * anchors, aliases, tags and duplicate keys are errors, each with its line.  See options.h. */
+ * written back.  One mapping of scalars and of sequences of scalars is all we take: nested
+ * mappings, anchors, aliases, tags and duplicate keys are errors, each with its line.  See
+ * options.h. */
 #include "error.h"
 #include "file.h"
 #include "option_value.h"

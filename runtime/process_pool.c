@@ -1,13 +1,14 @@
 /* Pool of external programs behind one poll thread.  See process_pool.h.
  *
  * A slot holds one program and at most one request.  The thread owns the slots; other threads only
- * append to the queue, under the mutex, and wake it by an eventfd.  Callbacks run without the mutex.
+ * append to the queue, under the mutex, and wake it by an eventfd.  Callbacks run without the
+ * mutex.
  *
  * A program may end after any answer (a script that handles one line): it is started again when the
- * next request comes.  When a request was given to a program that had answered before and then ended
- * without a byte, the request is tried once more on a fresh one, as it may have met the end of the
- * old.  Programs that end without ever answering, so many in a row, are not started again: the
- * command is wrong, and each request then fails at once. */
+ * next request comes.  When a request was given to a program that had answered before and then
+ * ended without a byte, the request is tried once more on a fresh one, as it may have met the end
+ * of the old.  Programs that end without ever answering, so many in a row, are not started again:
+ * the command is wrong, and each request then fails at once. */
 #include "process_pool.h"
 #include "error.h"
 #include "subprocess.h"

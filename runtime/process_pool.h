@@ -1,5 +1,5 @@
-/* A pool of equal external programs that answer one line with one line, for work that must not hold a
- * StarPU worker: submitting returns at once, one thread of the pool polls all the pipes.
+/* A pool of equal external programs that answer one line with one line, for work that must not hold
+ * a StarPU worker: submitting returns at once, one thread of the pool polls all the pipes.
  *
  * A program that is not done in time is killed with its process group, one that ends is started
  * anew; the request pays, the slot goes on. */
@@ -10,8 +10,8 @@
 
 struct mot_pool;
 
-/* How one request ended, called once, in the pool's thread: be quick, do not wait.  status 0: reply is
- * the line without its newline, borrowed until the return.  Else reply is NULL and status
+/* How one request ended, called once, in the pool's thread: be quick, do not wait.  status 0: reply
+ * is the line without its newline, borrowed until the return.  Else reply is NULL and status
  *   -ETIMEDOUT  no line within the time limit
  *   -EPIPE      the program ended without a line, or the pool has given it up
  *   -EMSGSIZE   more than the longest allowed line without an end

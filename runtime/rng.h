@@ -13,7 +13,8 @@ void mot_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4]);
 
 /* Uniform in [0, 1), 24 random bits: a function of its arguments alone. */
 float mot_uniform(uint64_t seed, enum mot_rng_stream stream, uint32_t a, uint32_t b, uint32_t c);
-/* Uniform integer in [0, bound), bound >= 1, without modulo bias worth the name (64-bit product). */
+/* Uniform integer in [0, bound), bound >= 1, without modulo bias worth the name (64-bit
+ * product). */
 uint32_t mot_uniform_int(uint64_t seed, enum mot_rng_stream stream, uint32_t a, uint32_t b,
                          uint32_t c, uint32_t bound);
 /* Standard normal (Box-Muller on two words of one Philox block). */

@@ -1,5 +1,6 @@
 /* Start and stop of one external program.  See subprocess.h.
- * posix_spawn, not fork: the training process may hold gigabytes, whose page tables fork would copy. */
+ * posix_spawn, not fork: the training process may hold gigabytes, whose page tables fork would
+ * copy. */
 #include "subprocess.h"
 #include "error.h"
 #include <fcntl.h>

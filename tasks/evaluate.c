@@ -86,8 +86,7 @@ int mot_evaluate(struct mot_actor *actor, const struct mot_dataset *dataset,
         prompts[i] = (struct mot_prompt){.ids = ids->id, .n = (int)ids->n, .example = i};
     }
     e.groups = mot_scoring_create(r.n, r.samples, options->n_functions);
-    const struct mot_rollout_listener listener = {
-        .row = row_ended, .context = &e};
+    const struct mot_rollout_listener listener = {.row = row_ended, .context = &e};
     const double start_us = starpu_timing_now();
     struct mot_rollout *rollout;
     const int error = mot_rollout_start(actor, mot_actor_read(actor), prompts, r.n, r.samples,

@@ -1,4 +1,5 @@
-/* Evaluation: answers to a whole data set, scored; the same rollout and score tasks as in training. */
+/* Evaluation: answers to a whole data set, scored; the same rollout and score tasks as in
+ * training. */
 #ifndef MOT_EVALUATE_H
 #define MOT_EVALUATE_H
 #include "scoring.h"
@@ -9,8 +10,8 @@ struct mot_evaluate_options {
     int limit;                          /* first so many examples; 0: all */
     const struct mot_reward_function *functions;
     int n_functions;
-    /* (optional) one finished answer after the other in data set order, after the last: score is the
-     * weighted sum, NaN where all abstain. */
+    /* (optional) one finished answer after the other in data set order, after the last: score is
+     * the weighted sum, NaN where all abstain. */
     void (*answer)(void *context, const struct mot_row *row, double score);
     void *context;
 };

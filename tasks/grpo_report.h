@@ -1,5 +1,5 @@
-/* What a GRPO step leaves in the run directory: a line of metrics.jsonl under TRL's names (and verl's
- * timing_s and perf), and a line of completions.jsonl per answer. */
+/* What a GRPO step leaves in the run directory: a line of metrics.jsonl under TRL's names (and
+ * verl's timing_s and perf), and a line of completions.jsonl per answer. */
 #ifndef MOT_GRPO_REPORT_H
 #define MOT_GRPO_REPORT_H
 #include "grpo_step.h"

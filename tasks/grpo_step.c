@@ -137,7 +137,8 @@ static void begin_update(struct mot_grpo_step *s)
                                number, s->step, s->grpo->micro_batches_per_update);
 }
 
-/* Hands one micro-batch over to the optimiser step, with the advantages of the groups it touches. */
+/* Hands one micro-batch over to the optimiser step, with the advantages of the groups it
+ * touches. */
 static void add_micro_batch(struct mot_grpo_step *s, struct mot_train *train, int index,
                             const struct micro_batch *mb, struct mot_pack *pack)
 {
@@ -165,8 +166,8 @@ static int claim(struct mot_grpo_step *s, struct mot_pack **pack)
     return -1;
 }
 
-/* Hands over what is complete; whoever hands over the last micro-batch closes the update.  Lanes keep
- * their order whatever the order here (train.h). */
+/* Hands over what is complete; whoever hands over the last micro-batch closes the update.  Lanes
+ * keep their order whatever the order here (train.h). */
 static void hand_over(struct mot_grpo_step *s)
 {
     const int most = s->grpo->micro_batches_per_update;

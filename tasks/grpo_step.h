@@ -1,11 +1,12 @@
 /* One step of GRPO as a task graph that grows by callbacks.
  *
  *   prompts ─► rollout ─► score (per answer) ─► advantage (per group) ─┐
- *                 └─► logprob (reference, per micro-batch, beta > 0) ──┴─► gradient ─► reduce ─► update
+ *                └─► logprob (reference, per micro-batch, beta > 0) ───┴─► gradient ─┐
+ *                                                           update ◄─ norm ◄─ reduce ◄┘
  *
  * Every arrow is submitted by the callback that completes its last input: a row that ends early is
- * scored while others are generated, and the gradient of a micro-batch starts when its own groups are
- * scored, whatever the rest of the rollout is doing.  The update ends the step; with several
+ * scored while others are generated, and the gradient of a micro-batch starts when its own groups
+ * are scored, whatever the rest of the rollout is doing.  The update ends the step; with several
  * iterations or mini-batches the next optimiser step follows.
  *
  * Algorithm: Shao et al. 2024, arXiv:2402.03300, section 4.1, with the variants of
@@ -52,8 +53,8 @@ struct mot_grpo_result {
 };
 
 struct mot_grpo_step;
-/* Starts step `step` (0, 1, ...) on the prompts that stand at its place in the training order.  0 or
- * a negative errno with a message. */
+/* Starts step `step` (0, 1, ...) on the prompts that stand at its place in the training order.  0
+ * or a negative errno with a message. */
 int mot_grpo_step_start(const struct mot_grpo *grpo, int step, struct mot_grpo_step **started);
 /* Waits for the end; the result is valid until the step is destroyed.  Not from a callback. */
 const struct mot_grpo_result *mot_grpo_step_wait(struct mot_grpo_step *step);

@@ -139,9 +139,9 @@ static void submit(struct mot_rollout_state *s, struct mot_row *const *rows, int
     s->rollout->generate_tasks++;
 }
 
-/* Submits generate tasks while there is room and work; the mutex is held.  Groups are begun whole, as
- * soon as a task has room for them.  A few long rows are kept back while other tasks are under way,
- * to be joined with what those return. */
+/* Submits generate tasks while there is room and work; the mutex is held.  Groups are begun whole,
+ * as soon as a task has room for them.  A few long rows are kept back while other tasks are under
+ * way, to be joined with what those return. */
 static void feed(struct mot_rollout_state *s)
 {
     const int most = s->options.rows_per_task;
@@ -161,8 +161,8 @@ static void feed(struct mot_rollout_state *s)
     }
 }
 
-/* Where the text of the row first holds a stop string: tokens up to there, or 0.  Only prefixes that
- * end in the newest `fresh` tokens can be the first. */
+/* Where the text of the row first holds a stop string: tokens up to there, or 0.  Only prefixes
+ * that end in the newest `fresh` tokens can be the first. */
 static int stop_at(const struct mot_rollout_options *o, const struct mot_row *row, int fresh)
 {
     for (int n = row->n - fresh + 1; o->n_stop > 0 && n <= row->n; n++) {

@@ -3,10 +3,10 @@
  *   prefill (prompts) ─► generate (rows, chunk) ─► generate (rows left, regrouped) ─► ...
  *                              └─► a row that ends is reported at once
  *
- * At most max_tasks generate tasks are under way.  When one returns, its unfinished rows and rows of
- * prompts not begun yet form the next, so a task stays full while there is work, and a handful of
- * long rows are gathered into one task.  Which rows share a task depends on timing; their tokens do
- * not (codelets/generate.h). */
+ * At most max_tasks generate tasks are under way.  When one returns, its unfinished rows and rows
+ * of prompts not begun yet form the next, so a task stays full while there is work, and a handful
+ * of long rows are gathered into one task.  Which rows share a task depends on timing; their tokens
+ * do not (codelets/generate.h). */
 #ifndef MOT_ROLLOUT_H
 #define MOT_ROLLOUT_H
 #include "actor.h"

@@ -1,6 +1,6 @@
 /* The stages of a step, and what a scheduling policy may know of the future: the declared plan.
- * Later stages are submitted by callbacks, so a policy cannot see them as tasks; it sees how many of
- * each are still to come. */
+ * Later stages are submitted by callbacks, so a policy cannot see them as tasks; it sees how many
+ * of each are still to come. */
 #ifndef MOT_STAGES_H
 #define MOT_STAGES_H
 

@@ -1,5 +1,5 @@
-/* Sums: pairs a <= b, shuffled (Fisher and Yates; Durstenfeld 1964, CACM algorithm 235), cut in two, each
- * pair then one row, or two where a < b.  See sums.h. */
+/* Sums: pairs a <= b, shuffled (Fisher and Yates; Durstenfeld 1964, CACM algorithm 235), cut in
+ * two, each pair then one row, or two where a < b.  See sums.h. */
 #include "sums.h"
 #include "error.h"
 #include "rng.h"

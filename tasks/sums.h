@@ -1,6 +1,6 @@
 /* The embedded default's data: all sums of two numbers of a range, as rows {"prompt": "12+30=",
- * "answer": "42"}.  A pair {a, b} is trained on or held out as a whole: where a+b is held out, so is
- * b+a, or the held-out accuracy would measure memory. */
+ * "answer": "42"}.  A pair {a, b} is trained on or held out as a whole: where a+b is held out, so
+ * is b+a, or the held-out accuracy would measure memory. */
 #ifndef MOT_SUMS_H
 #define MOT_SUMS_H
 #include "dataset.h"
@@ -12,8 +12,8 @@ struct mot_sums {
 };
 
 /* Two data sets, each freed by mot_dataset_destroy: prompts and completions (the answer and the
- * tokenizer's end token) encoded as they stand, without template or BOS.  Rows stand in the order of
- * the shuffled pairs, a+b before b+a.  Borrows the tokenizer for the call.
+ * tokenizer's end token) encoded as they stand, without template or BOS.  Rows stand in the order
+ * of the shuffled pairs, a+b before b+a.  Borrows the tokenizer for the call.
  * 0, or -EINVAL with a message where a limit is broken or a part would be empty. */
 int mot_sums_create(const struct mot_sums *sums, const struct mot_tokenizer *tokenizer,
                     struct mot_dataset *train, struct mot_dataset *held_out);

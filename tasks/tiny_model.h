@@ -1,5 +1,5 @@
-/* The embedded default: a small byte-level Llama with random weights, so that everything can be tried
- * without a download.  Nothing pre-trained is shipped: `motley sft` fits it first. */
+/* The embedded default: a small byte-level Llama with random weights, so that everything can be
+ * tried without a download.  Nothing pre-trained is shipped: `motley sft` fits it first. */
 #ifndef MOT_TINY_MODEL_H
 #define MOT_TINY_MODEL_H
 #include "model.h"

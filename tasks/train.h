@@ -1,7 +1,6 @@
 /* One optimiser step as tasks: gradients of micro-batches into lanes, reduce, norm, update.
  *
- *   micro-batch i ─► gradient ─► lane i mod L ─► reduce (per layer group) ─► norm
- * ─► update
+ *   micro-batch i ─► gradient ─► lane i mod L ─► reduce (per layer group) ─► norm ─► update
  *
  * Gradients are un-normalised sums: a micro-batch may start as soon as its answers are there,
  * before anybody knows how many tokens the step will have; the denominator comes with

@@ -1,5 +1,6 @@
-/* For tests that drive the real program, build/motley: start it, end it, read what it wrote, compare
- * runs.  Everything lies in the test's scratch directory (scratch.h), "@" in a command line. */
+/* For tests that drive the real program, build/motley: start it, end it, read what it wrote,
+ * compare runs.  Everything lies in the test's scratch directory (scratch.h), "@" in a command
+ * line. */
 #ifndef MOT_PROGRAM_H
 #define MOT_PROGRAM_H
 #include "json.h"
@@ -13,7 +14,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* ---- Running ------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static inline void milliseconds_sleep(double ms)
 {
@@ -43,8 +44,8 @@ static inline char *program_words(const char *text)
     return (char *)out.at;
 }
 
-/* Starts motley with the words of a command line: blanks part them (no quotes; "~" stands for a blank
- * in a word).  Its output goes to @/stdout and @/stderr. */
+/* Starts motley with the words of a command line: blanks part them (no quotes; "~" stands for a
+ * blank in a word).  Its output goes to @/stdout and @/stderr. */
 static inline pid_t program_start(const char *line)
 {
     char *words = program_words(line), *argv[160] = {(char *)"motley"}, *rest = NULL;
@@ -113,7 +114,7 @@ static inline void program_must(int code, const char *format, ...)
     free(line);
 }
 
-/* ---- What it wrote ------------------------------------------------------------------------------- */
+/* ---- What it wrote --------------------------------------------------------------------------- */
 
 /* The values of a JSON lines file ("@/run/metrics.jsonl") as an array. */
 static inline json_t *lines_load(const char *name)
@@ -159,7 +160,7 @@ static inline const char *text_at(const json_t *object, const char *key)
     return text;
 }
 
-/* ---- Comparing ----------------------------------------------------------------------------------- */
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 static inline int files_equal(const char *a, const char *b)
 {
@@ -276,7 +277,7 @@ static inline int metrics_equal(const char *name_a, const char *name_b)
     return equal;
 }
 
-/* ---- Verdict ------------------------------------------------------------------------------------- */
+/* ---- Verdict --------------------------------------------------------------------------------- */
 
 static int failures;
 

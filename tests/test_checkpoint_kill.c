@@ -1,7 +1,7 @@
 /* checkpoint: peers row 41.  kill -9 at the first, second, ... of each kind of system call that a
  * save makes: afterwards a checkpoint verifies, it is the one before or the new one, and the next
- * save works and leaves no rubbish.  Three saves: beside an older one, over one of the same step, and
- * the same on a file system that cannot exchange two names.
+ * save works and leaves no rubbish.  Three saves: beside an older one, over one of the same step,
+ * and the same on a file system that cannot exchange two names.
  * The program runs itself as `test_checkpoint_kill save DIR GENERATION KEEP` under strace, which
  * sends the signal.  Exit 77 where strace is missing or may not trace.
  * Run it alone: ./test_checkpoint_kill */

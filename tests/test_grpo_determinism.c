@@ -1,10 +1,10 @@
 /* motley grpo is deterministic: peers rows 1, 31, 46.  The same config and seed give byte-identical
- * checkpoints and the same metrics after 5 steps under the policies eager, lws, dmda, prio, random, for
- * 1x1, 1x2 and 2x1 workers x cores and for chunks of 4 and 64 tokens: with the built-in model, and with
- * one whose MLP is 4864 wide, where a matrix product could take another order of its sum.  With random
- * and two workers gradient tasks overlap: determinism is not had by serialising.  The trainer's log-probs
- * of the sampled tokens are the sampler's, exactly.  MOTLEY_TEST_FULL=1: all 30 combinations.
- * Run it alone: ./test_grpo_determinism */
+ * checkpoints and the same metrics after 5 steps under the policies eager, lws, dmda, prio, random,
+ * for 1x1, 1x2 and 2x1 workers x cores and for chunks of 4 and 64 tokens: with the built-in model,
+ * and with one whose MLP is 4864 wide, where a matrix product could take another order of its sum.
+ * With random and two workers gradient tasks overlap: determinism is not had by serialising.  The
+ * trainer's log-probs of the sampled tokens are the sampler's, exactly.  MOTLEY_TEST_FULL=1: all 30
+ * combinations. Run it alone: ./test_grpo_determinism */
 #include "byte_model.h"
 #include "program.h"
 

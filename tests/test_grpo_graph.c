@@ -1,9 +1,9 @@
-/* A step is a graph, not a row of phases.  From the task records of a run with two workers, shaped like
- * the demo: in at least 80 % of the steps a reward and a gradient start before the last generate chunk
- * ends; a row that ends early is scored while its batch goes on; a group's prompt is forwarded once in
- * generation and once per pass in training (exact counts of tokens).  The same checks fail on a run
- * without chunks and with one micro-batch.  A command reward that sleeps 2 s for one answer delays
- * nothing but what needs its score.  Run it alone: ./test_grpo_graph */
+/* A step is a graph, not a row of phases.  From the task records of a run with two workers, shaped
+ * like the demo: in at least 80 % of the steps a reward and a gradient start before the last
+ * generate chunk ends; a row that ends early is scored while its batch goes on; a group's prompt is
+ * forwarded once in generation and once per pass in training (exact counts of tokens).  The same
+ * checks fail on a run without chunks and with one micro-batch.  A command reward that sleeps 2 s
+ * for one answer delays nothing but what needs its score.  Run it alone: ./test_grpo_graph */
 #include "byte_model.h"
 #include "program.h"
 
@@ -154,7 +154,8 @@ static const char script[] = "#!/bin/sh\n"
                              "    case $line in *'\"ended\":true'*) echo 1 ;; *) echo 0 ;; esac\n"
                              "done\n";
 
-/* Tasks that run after the slow answer's group was ready for its advantages, less those that must. */
+/* Tasks that run after the slow answer's group was ready for its advantages, less those that
+ * must. */
 static void test_slow_reward(void)
 {
     enum { PROMPTS = 8 };

@@ -1,7 +1,7 @@
 /* motley grpo survives kill -9: peers row 41.  A run that saves every step is killed at 30 random
- * moments (a fixed seed; while it starts, steps and saves).  Each time the newest checkpoint verifies, is
- * not older than it was, and --resume goes on; at the end checkpoint, model, metrics and completions are
- * those of a run nobody disturbed.  Run it alone: ./test_grpo_kill */
+ * moments (a fixed seed; while it starts, steps and saves).  Each time the newest checkpoint
+ * verifies, is not older than it was, and --resume goes on; at the end checkpoint, model, metrics
+ * and completions are those of a run nobody disturbed.  Run it alone: ./test_grpo_kill */
 #include "byte_model.h"
 #include "checkpoint.h"
 #include "program.h"

@@ -1,9 +1,9 @@
-/* Log-probs of one token are one number, wherever they are computed: peers rows 20, 21, 28, 31, 33, 46.
- * `motley logprob` on the ids in completions.jsonl gives the stored values bit for bit, with the weights
- * that each step sampled from, at temperatures 1 and 0.7, one line or many a task; with the weights of
- * another step it does not, so rollouts and their KV caches are of the newest version.  Sampled ids are
- * used as they are where re-encoding their text would give others.  The same seed draws the same answers
- * whatever the workers and tasks, another seed others.
+/* Log-probs of one token are one number, wherever they are computed: peers rows 20, 21, 28, 31, 33,
+ * 46. `motley logprob` on the ids in completions.jsonl gives the stored values bit for bit, with
+ * the weights that each step sampled from, at temperatures 1 and 0.7, one line or many a task; with
+ * the weights of another step it does not, so rollouts and their KV caches are of the newest
+ * version.  Sampled ids are used as they are where re-encoding their text would give others.  The
+ * same seed draws the same answers whatever the workers and tasks, another seed others.
  * Run it alone: ./test_grpo_logprob */
 #include "byte_model.h"
 #include "program.h"
@@ -17,8 +17,8 @@ static const char run_words[] =
     "--chunk 3 --learning_rate 0.02 --lr_scheduler_type constant --save_steps 1 "
     "--save_total_limit 0 --quiet";
 
-/* How many rows of the step have exactly the log-probs that `motley logprob` gives for them with the
- * weights of model; *rows: all of that step. */
+/* How many rows of the step have exactly the log-probs that `motley logprob` gives for them with
+ * the weights of model; *rows: all of that step. */
 static int rows_agreeing(const json_t *completions, int step, const char *model,
                          const char *temperature, int batch_tokens, int *rows)
 {

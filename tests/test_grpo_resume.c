@@ -1,7 +1,8 @@
-/* motley grpo --resume: peers rows 40, 46.  20 steps are 10 + resume + 10 byte for byte: checkpoint,
- * model, completions.jsonl, and metrics.jsonl but for timings; with a learning rate that falls over the
- * whole run; and after Ctrl-C, which exits with 130 and leaves a checkpoint of the step it was in.
- * A run that had saved nothing yet starts anew.  Run it alone: ./test_grpo_resume */
+/* motley grpo --resume: peers rows 40, 46.  20 steps are 10 + resume + 10 byte for byte:
+ * checkpoint, model, completions.jsonl, and metrics.jsonl but for timings; with a learning rate
+ * that falls over the whole run; and after Ctrl-C, which exits with 130 and leaves a checkpoint of
+ * the step it was in. A run that had saved nothing yet starts anew.  Run it alone:
+ * ./test_grpo_resume */
 #include "byte_model.h"
 #include "checkpoint.h"
 #include "program.h"

@@ -1,6 +1,6 @@
-/* progress: on a terminal (a pseudo-terminal here) the line is rewritten in place, cut to the width, and
- * taken away and put back around messages; elsewhere few plain lines, the last state always; quiet:
- * nothing.  Run it alone: ./test_progress */
+/* progress: on a terminal (a pseudo-terminal here) the line is rewritten in place, cut to the
+ * width, and taken away and put back around messages; elsewhere few plain lines, the last state
+ * always; quiet: nothing.  Run it alone: ./test_progress */
 #include "error.h"
 #include "progress.h"
 #include <fcntl.h>

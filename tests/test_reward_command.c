@@ -1,6 +1,6 @@
-/* Reward command: peers rows 13, 14, 15.  Numbers, objects and abstentions are read; each way to fail
- * is an error that is counted, never a silent 0; a verifier that sleeps for ever is killed at the
- * limit and the next answer is scored; what the program is sent; settings and their messages.
+/* Reward command: peers rows 13, 14, 15.  Numbers, objects and abstentions are read; each way to
+ * fail is an error that is counted, never a silent 0; a verifier that sleeps for ever is killed at
+ * the limit and the next answer is scored; what the program is sent; settings and their messages.
  * Run it alone: ./test_reward_command */
 #include "error.h"
 #include "reward.h"

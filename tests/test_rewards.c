@@ -1,7 +1,7 @@
-/* Rewards: a table of completion and answer to score for each built-in one, wrong and malformed ones
- * included (peers row 16); equal scores on any thread, errors counted and never a silent 0 (peers row
- * 14); unknown names and settings are messages; texts of a megabyte that invite quadratic time,
- * deep recursion or a read past the end. */
+/* Rewards: a table of completion and answer to score for each built-in one, wrong and malformed
+ * ones included (peers row 16); equal scores on any thread, errors counted and never a silent 0
+ * (peers row 14); unknown names and settings are messages; texts of a megabyte that invite
+ * quadratic time, deep recursion or a read past the end. */
 #include "answer_text.h"
 #include "error.h"
 #include "reward.h"
@@ -222,8 +222,8 @@ static struct mot_score score_of(const char *option, const char *text, size_t n,
     return score;
 }
 
-/* 1 when the row's score is right; says what is wrong otherwise.  The completion is copied to the end
- * of a block of its own size, so that the address sanitizer sees a read past it. */
+/* 1 when the row's score is right; says what is wrong otherwise.  The completion is copied to the
+ * end of a block of its own size, so that the address sanitizer sees a read past it. */
 static int is_right(const struct row *row)
 {
     const size_t n = strlen(row->completion);
@@ -412,8 +412,8 @@ static const char *slow_boxed(const char *text, size_t *n)
     return NULL;
 }
 
-/* Random texts of the pieces that the rewards look for: the box is the one the plain search finds, a
- * text that is one number ends in that number, and nothing crashes. */
+/* Random texts of the pieces that the rewards look for: the box is the one the plain search finds,
+ * a text that is one number ends in that number, and nothing crashes. */
 static void test_random(void **state)
 {
     (void)state;

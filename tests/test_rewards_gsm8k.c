@@ -1,6 +1,6 @@
 /* gsm8k:flexible agrees with all labels of the data set's own graded model solutions
- * (example_model_solutions.jsonl of openai/grade-school-math: 1319 questions, 4 solutions each), and
- * gsm8k:strict finds the answer of every training and test solution (peers row 16).
+ * (example_model_solutions.jsonl of openai/grade-school-math: 1319 questions, 4 solutions each),
+ * and gsm8k:strict finds the answer of every training and test solution (peers row 16).
  * Needs the folder gsm8k under MOTLEY_DATA; skipped without. */
 #include "error.h"
 #include "reward.h"

@@ -1,7 +1,7 @@
 /* subprocess, process_pool: peers rows 14 and 15.  A program that sleeps for ever is killed at the
  * limit with what it started, and its slot goes on; a slow request delays no other; a program that
- * dies, talks too much, out of turn or not at all costs only its request; a wrong command is given up
- * with a message; after the end no child, no zombie and no descriptor is left.
+ * dies, talks too much, out of turn or not at all costs only its request; a wrong command is given
+ * up with a message; after the end no child, no zombie and no descriptor is left.
  * Run it alone: ./test_subprocess */
 #include "error.h"
 #include "process_pool.h"

@@ -1,6 +1,6 @@
-/* The demo's sums: no held-out sum, in either order, is trained on; nothing is lost or doubled; every
- * answer is right and every id stands; the seed alone decides the split; the rows written as JSON lines
- * read back as the same data set; ranges and shares that make no sense are messages. */
+/* The demo's sums: no held-out sum, in either order, is trained on; nothing is lost or doubled;
+ * every answer is right and every id stands; the seed alone decides the split; the rows written as
+ * JSON lines read back as the same data set; ranges and shares that make no sense are messages. */
 #include "error.h"
 #include "sums.h"
 #include <setjmp.h>

@@ -63,7 +63,7 @@ struct mot_sampled {
 
 struct mot_adamw {
     double learning_rate, beta1, beta2, eps, weight_decay; /* 1 - 0.999f is not 0.001 */
-    int step;         /* 1 for the first update */
+    int step;                                              /* 1 for the first update */
     float grad_scale; /* multiplies every gradient: 1/denominator times the clip factor */
 };
 

@@ -89,7 +89,8 @@ static size_t number_end(const char *text, size_t n, size_t at)
     return at;
 }
 
-/* Whether a number's digits start at text + at: a digit, or a point before one that ends nothing. */
+/* Whether a number's digits start at text + at: a digit, or a point before one that ends
+ * nothing. */
 static int starts_digits(const char *text, size_t n, size_t at)
 {
     if (is_digit(text[at])) { return 1; }

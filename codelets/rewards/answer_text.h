@@ -4,11 +4,11 @@
  *
  * A number is digits with an optional sign, separators and fraction:
  *   1234   1,234   12,345,678.90   .5   -3   +3   (minus may be U+2212)   $18.00   -$5   $-5   50%
- * The comma separates thousands only where groups of three follow one to three digits: "1,2,3" is three
- * numbers.  A full stop without a digit after it ends a sentence: "18." is 18.  A dash right after
- * a letter, a digit, a closing bracket, a percent sign or another dash is no sign: "10-5" ends in 5.
- * Currency and percent signs are units: "$50", "50%" and "50" are equal.  There are no exponents and
- * no fractions: "1e3" is 1 and 3, "3/4" is 3 and 4. */
+ * The comma separates thousands only where groups of three follow one to three digits: "1,2,3" is
+ * three numbers.  A full stop without a digit after it ends a sentence: "18." is 18.  A dash right
+ * after a letter, a digit, a closing bracket, a percent sign or another dash is no sign: "10-5"
+ * ends in 5. Currency and percent signs are units: "$50", "50%" and "50" are equal.  There are no
+ * exponents and no fractions: "1e3" is 1 and 3, "3/4" is 3 and 4. */
 #ifndef MOT_ANSWER_TEXT_H
 #define MOT_ANSWER_TEXT_H
 #include <stddef.h>
@@ -32,8 +32,8 @@ int mot_number_of_answer(const char *answer, struct mot_number *number);
 /* Exact, as decimals of any length: 1,000.50 = 1000.5 = 01000.500; -0 = 0. */
 int mot_numbers_equal(const struct mot_number *a, const struct mot_number *b);
 
-/* The inside of the last \boxed{...} (or \fbox{...}) whose braces balance: 1 and the part of text it
- * is, or 0.  \{ and \} are signs, not braces. */
+/* The inside of the last \boxed{...} (or \fbox{...}) whose braces balance: 1 and the part of text
+ * it is, or 0.  \{ and \} are signs, not braces. */
 int mot_boxed_last(const char *text, size_t n, const char **inside, size_t *inside_n);
 
 /* Moves *text and *n so that no white space is at either end. */

@@ -1,11 +1,12 @@
 /* boxed: 1 when the inside of the completion's last balanced \boxed{...} equals the answer, else 0.
  *
- * The answer may be the bare value, a solution with a \boxed{...} of its own (as MATH's are), or one
- * that ends in "#### n".  Two numbers are compared as decimals; anything else as text after the
+ * The answer may be the bare value, a solution with a \boxed{...} of its own (as MATH's are), or
+ * one that ends in "#### n".  Two numbers are compared as decimals; anything else as text after the
  * notation that does not change the value is taken out: white space, $, %, \left and \right, thin
  * spaces, \text{} and its kin, \dfrac for \frac, a final full stop.  No algebra: 1/2, \frac{1}{2}
  * and 0.5 are three answers.
- * Source of the notation list: the normalisation of MATH (Hendrycks et al. 2021, arXiv:2103.03874). */
+ * Source of the notation list: the normalisation of MATH (Hendrycks et al. 2021,
+ * arXiv:2103.03874). */
 #include "answer_text.h"
 #include "error.h"
 #include "reward.h"

@@ -5,11 +5,12 @@
  * standard input:
  *   {"prompt": text, "completion": text, "answer": text or null, "ids": [ids of the completion],
  *    "ended": bool, and the data row's other columns}
- * It answers each line with one line: a number, {"reward": number}, or null, none, {"reward": null}:
- * it abstains.  It must flush after each line.  An answer that is none of these, NaN or infinite, no
- * answer within `timeout` seconds (the program is then killed), or an end of the program is an error
- * of the verifier: counted, never a silent 0.  Standard error goes to the terminal.
- * Nothing waits: begin() writes to the pool's queue, the pool's thread reports.  See process_pool.h. */
+ * It answers each line with one line: a number, {"reward": number}, or null, none, {"reward":
+ * null}: it abstains.  It must flush after each line.  An answer that is none of these, NaN or
+ * infinite, no answer within `timeout` seconds (the program is then killed), or an end of the
+ * program is an error of the verifier: counted, never a silent 0.  Standard error goes to the
+ * terminal. Nothing waits: begin() writes to the pool's queue, the pool's thread reports.  See
+ * process_pool.h. */
 #include "error.h"
 #include "json.h"
 #include "process_pool.h"

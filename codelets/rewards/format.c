@@ -3,8 +3,8 @@
  * PCRE2 syntax, UTF-8, the dot matches a newline too.  The whole completion must match, as if the
  * pattern stood between \A(?: and )\z: a format is the form of a text, and a pattern that also fits
  * the empty text ("a*") would otherwise be found everywhere.  To search, write ".*PATTERN.*"; to
- * allow white space at the end, "PATTERN\s*".  Bytes that are not UTF-8 match nothing but are no error
- * (PCRE2_MATCH_INVALID_UTF).
+ * allow white space at the end, "PATTERN\s*".  Bytes that are not UTF-8 match nothing but are no
+ * error (PCRE2_MATCH_INVALID_UTF).
  * A match that takes more steps or memory than the limits below is an error, counted as such: a
  * pattern like "(a|aa)+" on a long row of a must not stop the run. */
 #define PCRE2_CODE_UNIT_WIDTH 8

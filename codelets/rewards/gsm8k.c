@@ -5,8 +5,9 @@
  *                        such mark counts.
  *   gsm8k:flexible       the last number counts, whatever stands around it.
  *
- * The whole completion is searched: graders that look at its last 300 characters score right answers
- * with a long tail 0.  The answer is a number, or a whole solution that ends in "#### n". */
+ * The whole completion is searched: graders that look at its last 300 characters score right
+ * answers with a long tail 0.  The answer is a number, or a whole solution that ends in "####
+ * n". */
 #include "answer_text.h"
 #include "error.h"
 #include "reward.h"

@@ -1,7 +1,7 @@
 /* number: 1 when the last number of the completion equals the answer's, else 0.
- * The answer's number is the one after its last "####", where there is one, else its last.  Compared
- * as decimals, exactly; what counts as a number is in answer_text.h.  An answer without any number
- * is an error, a completion without one a plain 0. */
+ * The answer's number is the one after its last "####", where there is one, else its last.
+ * Compared as decimals, exactly; what counts as a number is in answer_text.h.  An answer without
+ * any number is an error, a completion without one a plain 0. */
 #include "answer_text.h"
 #include "reward.h"
 

@@ -37,8 +37,8 @@ struct mot_reward {
                   void (*finished)(void *context, const struct mot_score *score), void *context);
 };
 
-/* "name" or "name:settings".  The reward and its settings' start (or NULL), or -EINVAL with a message
- * that lists the names and the nearest. */
+/* "name" or "name:settings".  The reward and its settings' start (or NULL), or -EINVAL with a
+ * message that lists the names and the nearest. */
 int mot_reward_find(const char *option, const struct mot_reward **reward, const char **settings);
 int mot_reward_count(void);
 const struct mot_reward *mot_reward_at(int index);
