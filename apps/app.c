@@ -172,12 +172,36 @@ static int load_embedded(const char *spec, const struct mot_app_model *m,
     return error;
 }
 
+/* What mot_dataset_load does with a file's rows: the first `limit`, none too long. */
+static int hold_to_limits(const char *spec, const struct mot_app_data *data,
+                          struct mot_dataset *dataset)
+{
+    if (data->limit > 0 && dataset->n > data->limit) {
+        struct mot_dataset rest = {.n = dataset->n - data->limit};
+        rest.examples = mot_alloc((size_t)rest.n * sizeof(struct mot_example));
+        memcpy(rest.examples, dataset->examples + data->limit,
+               (size_t)rest.n * sizeof(struct mot_example));
+        dataset->n = data->limit;
+        mot_dataset_destroy(&rest);
+    }
+    for (int i = 0; data->max_tokens > 0 && i < dataset->n; i++) {
+        const struct mot_example *e = &dataset->examples[i];
+        const size_t tokens = e->prompt.n + (data->with_completion ? e->completion.n : 0);
+        if (tokens <= (size_t)data->max_tokens) { continue; }
+        mot_dataset_destroy(dataset);
+        return mot_fail(EINVAL, "%s: a row has %zu tokens, the limit is %d", spec, tokens,
+                        data->max_tokens);
+    }
+    return 0;
+}
+
 int mot_app_dataset_load(const char *spec, const struct mot_app_model *m,
                          const struct mot_model_config *config, const struct mot_app_data *data,
                          struct mot_dataset *dataset)
 {
     const int error = load_embedded(spec, m, config, data, dataset);
-    if (error <= 0) { return error; }
+    if (error == 0) { return hold_to_limits(spec, data, dataset); }
+    if (error < 0) { return error; }
     const struct mot_dataset_options options = dataset_options(m, config, data);
     return mot_dataset_load(spec, &options, dataset);
 }
