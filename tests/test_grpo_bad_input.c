@@ -1,8 +1,8 @@
-/* What a user can get wrong with motley grpo: one line that says what, exit code 1 (input) or 2 (usage),
- * nothing written or overwritten; a full disk before the run, while it saves, and a limit on file sizes:
- * exit code 1 and the checkpoint before stays good.  And what is odd but right: peers row 5 (all answers
- * cut off and masked: loss 0, no NaN, no update), row 37 (fewer prompts than a step takes).
- * Run it alone: ./test_grpo_bad_input */
+/* What a user can get wrong with motley grpo: one line that says what, exit code 1 (input) or 2
+ * (usage), nothing written or overwritten; a full disk before the run, while it saves, and a limit
+ * on file sizes: exit code 1 and the checkpoint before stays good.  And what is odd but right:
+ * peers row 5 (all answers cut off and masked: loss 0, no NaN, no update), row 37 (fewer prompts
+ * than a step takes). Run it alone: ./test_grpo_bad_input */
 #include "byte_model.h"
 #include "checkpoint.h"
 #include "program.h"
@@ -184,7 +184,7 @@ static void test_all_masked(void)
     json_decref(lines);
 }
 
-/* ---- Full disks ---------------------------------------------------------------------------------- */
+/* ---- Full disks ------------------------------------------------------------------------------ */
 
 static int newest_step(const char *name)
 {

@@ -1,6 +1,6 @@
-/* One step of motley grpo on SmolLM2-135M leaves a byte-identical checkpoint under three policies, worker
- * shapes and chunks, and the trainer's log-probs are the sampler's, exactly: peers rows 1, 46.
- * MOTLEY_SMOLLM2 names the GGUF file or HF directory; exit 77 without it.  Needs 4 GB of disk.
+/* One step of motley grpo on SmolLM2-135M leaves a byte-identical checkpoint under three policies,
+ * worker shapes and chunks, and the trainer's log-probs are the sampler's, exactly: peers rows 1,
+ * 46. MOTLEY_SMOLLM2 names the GGUF file or HF directory; exit 77 without it.  Needs 4 GB of disk.
  * Run it alone: MOTLEY_SMOLLM2=... ./test_grpo_determinism_smollm2 */
 #include "program.h"
 

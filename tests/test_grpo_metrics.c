@@ -1,8 +1,9 @@
-/* What the metrics of motley grpo say: peers rows 10, 11, 13.  On-policy the loss is 0 and the gradient
- * is not, and frac_reward_zero_std is there.  The second pass of num_iterations 2 sees the updated policy:
- * its ratios are exp(log-prob of the updated weights - recorded log-prob), which two other programs' runs
- * give too.  An answer without a verdict ("none") takes no part: the others' advantages are those of the
- * group without it, its own is 0, and all numbers stay finite.  Run it alone: ./test_grpo_metrics */
+/* What the metrics of motley grpo say: peers rows 10, 11, 13.  On-policy the loss is 0 and the
+ * gradient is not, and frac_reward_zero_std is there.  The second pass of num_iterations 2 sees the
+ * updated policy: its ratios are exp(log-prob of the updated weights - recorded log-prob), which
+ * two other programs' runs give too.  An answer without a verdict ("none") takes no part: the
+ * others' advantages are those of the group without it, its own is 0, and all numbers stay finite.
+ * Run it alone: ./test_grpo_metrics */
 #include "byte_model.h"
 #include "program.h"
 #include <math.h>
