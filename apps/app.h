@@ -13,44 +13,44 @@ struct mot_machine_config {
     int workers, cores_per_worker, watchdog_s, quiet;
     char *task_records;
 };
-#define MOT_MACHINE_ROWS(config, m)                                                     \
-    {"workers", MOT_OPTION_INT, offsetof(config, m.workers),                            \
-     "0",       NULL,           0,                                                      \
-     1024,      NULL,           "CPU workers StarPU schedules on; 0: one.",             \
-     "Machine"},                                                                        \
-        {"cores_per_worker",                                                            \
-         MOT_OPTION_INT,                                                                \
-         offsetof(config, m.cores_per_worker),                                          \
-         "0",                                                                           \
-         NULL,                                                                          \
-         0,                                                                             \
-         1024,                                                                          \
-         NULL,                                                                          \
-         "Threads inside each worker; 0: the allowed cores shared out.",                \
-         NULL},                                                                         \
-        {"watchdog_s",                                                                  \
-         MOT_OPTION_INT,                                                                \
-         offsetof(config, m.watchdog_s),                                                \
-         "1800",                                                                        \
-         NULL,                                                                          \
-         0,                                                                             \
-         1e9,                                                                           \
-         "s",                                                                           \
-         "Stop, naming what runs, when no task ends for so long; 0: never.",            \
-         NULL},                                                                         \
-        {"task_records",                                                                \
-         MOT_OPTION_STRING,                                                             \
-         offsetof(config, m.task_records),                                              \
-         "",                                                                            \
-         NULL,                                                                          \
-         0,                                                                             \
-         0,                                                                             \
-         NULL,                                                                          \
-         "Write one JSON line per finished task into this file.",                       \
-         NULL},                                                                         \
-    {                                                                                   \
-        "quiet", MOT_OPTION_BOOL, offsetof(config, m.quiet), "false", NULL, 0, 0, NULL, \
-            "No progress, only warnings and errors.", NULL                              \
+#define MOT_MACHINE_ROWS(config, m)                                                           \
+    {"workers", MOT_OPTION_INT, offsetof(config, m.workers),                                  \
+     "0",       NULL,           0,                                                            \
+     1024,      NULL,           "CPU workers StarPU schedules on; 0: STARPU_NCPU, else one.", \
+     "Machine"},                                                                              \
+        {"cores_per_worker",                                                                  \
+         MOT_OPTION_INT,                                                                      \
+         offsetof(config, m.cores_per_worker),                                                \
+         "0",                                                                                 \
+         NULL,                                                                                \
+         0,                                                                                   \
+         1024,                                                                                \
+         NULL,                                                                                \
+         "Threads inside each worker; 0: the allowed cores shared out.",                      \
+         NULL},                                                                               \
+        {"watchdog_s",                                                                        \
+         MOT_OPTION_INT,                                                                      \
+         offsetof(config, m.watchdog_s),                                                      \
+         "1800",                                                                              \
+         NULL,                                                                                \
+         0,                                                                                   \
+         1e9,                                                                                 \
+         "s",                                                                                 \
+         "Stop, naming what runs, when no task ends for so long; 0: never.",                  \
+         NULL},                                                                               \
+        {"task_records",                                                                      \
+         MOT_OPTION_STRING,                                                                   \
+         offsetof(config, m.task_records),                                                    \
+         "",                                                                                  \
+         NULL,                                                                                \
+         0,                                                                                   \
+         0,                                                                                   \
+         NULL,                                                                                \
+         "Write one JSON line per finished task into this file.",                             \
+         NULL},                                                                               \
+    {                                                                                         \
+        "quiet", MOT_OPTION_BOOL, offsetof(config, m.quiet), "false", NULL, 0, 0, NULL,       \
+            "No progress, only warnings and errors.", NULL                                    \
     }
 
 struct mot_model_config {
@@ -109,94 +109,94 @@ struct mot_sampling_config {
     struct mot_list stop;
     int64_t seed;
 };
-#define MOT_SAMPLING_ROWS(config, m, temperature_text, length_text)                      \
-    {"temperature",                                                                      \
-     MOT_OPTION_FLOAT,                                                                   \
-     offsetof(config, m.temperature),                                                    \
-     temperature_text,                                                                   \
-     NULL,                                                                               \
-     0,                                                                                  \
-     100,                                                                                \
-     NULL,                                                                               \
-     "Of sampling; 0: greedy.",                                                          \
-     "Generation"},                                                                      \
-        {"top_p",                                                                        \
-         MOT_OPTION_FLOAT,                                                               \
-         offsetof(config, m.top_p),                                                      \
-         "1.0",                                                                          \
-         NULL,                                                                           \
-         1e-6,                                                                           \
-         1,                                                                              \
-         NULL,                                                                           \
-         "Keep the most probable tokens that together reach this mass.",                 \
-         NULL},                                                                          \
-        {"top_k", MOT_OPTION_INT, offsetof(config, m.top_k),                             \
-         "0",     NULL,           0,                                                     \
-         1 << 24, "tokens",       "Keep the k most probable tokens; 0: all.",            \
-         NULL},                                                                          \
-        {"min_p",                                                                        \
-         MOT_OPTION_FLOAT,                                                               \
-         offsetof(config, m.min_p),                                                      \
-         "0.0",                                                                          \
-         NULL,                                                                           \
-         0,                                                                              \
-         1,                                                                              \
-         NULL,                                                                           \
-         "Keep tokens with at least this share of the most probable one's.",             \
-         NULL},                                                                          \
-        {"max_completion_length",                                                        \
-         MOT_OPTION_INT,                                                                 \
-         offsetof(config, m.max_completion_length),                                      \
-         length_text,                                                                    \
-         NULL,                                                                           \
-         1,                                                                              \
-         1 << 24,                                                                        \
-         "tokens",                                                                       \
-         "Longest answer.",                                                              \
-         NULL},                                                                          \
-        {"stop",                                                                         \
-         MOT_OPTION_LIST,                                                                \
-         offsetof(config, m.stop),                                                       \
-         "",                                                                             \
-         NULL,                                                                           \
-         0,                                                                              \
-         0,                                                                              \
-         NULL,                                                                           \
-         "Strings that end an answer, besides the end-of-text token.",                   \
-         NULL},                                                                          \
-        {"ignore_eos",                                                                   \
-         MOT_OPTION_BOOL,                                                                \
-         offsetof(config, m.ignore_eos),                                                 \
-         "false",                                                                        \
-         NULL,                                                                           \
-         0,                                                                              \
-         0,                                                                              \
-         NULL,                                                                           \
-         "Go on past the end-of-text token, to max_completion_length.",                  \
-         NULL},                                                                          \
-        {"chunk",                                                                        \
-         MOT_OPTION_INT,                                                                 \
-         offsetof(config, m.chunk),                                                      \
-         "64",                                                                           \
-         NULL,                                                                           \
-         0,                                                                              \
-         1 << 24,                                                                        \
-         "tokens",                                                                       \
-         "A generate task adds so many tokens to its rows, then yields; 0: to the end.", \
-         NULL},                                                                          \
-        {"rows_per_task",                                                                \
-         MOT_OPTION_INT,                                                                 \
-         offsetof(config, m.rows_per_task),                                              \
-         "0",                                                                            \
-         NULL,                                                                           \
-         0,                                                                              \
-         4096,                                                                           \
-         "rows",                                                                         \
-         "Rows a generate task continues; 0: the rows shared out, at most 64.",          \
-         NULL},                                                                          \
-    {                                                                                    \
-        "seed", MOT_OPTION_INT64, offsetof(config, m.seed), "42", NULL, 0, 9e15, NULL,   \
-            "Seed of everything random.", NULL                                           \
+#define MOT_SAMPLING_ROWS(config, m, temperature_text, length_text)                            \
+    {"temperature",                                                                            \
+     MOT_OPTION_FLOAT,                                                                         \
+     offsetof(config, m.temperature),                                                          \
+     temperature_text,                                                                         \
+     NULL,                                                                                     \
+     0,                                                                                        \
+     100,                                                                                      \
+     NULL,                                                                                     \
+     "Logits are divided by it before sampling; 0: greedy.",                                   \
+     "Generation"},                                                                            \
+        {"top_p",                                                                              \
+         MOT_OPTION_FLOAT,                                                                     \
+         offsetof(config, m.top_p),                                                            \
+         "1.0",                                                                                \
+         NULL,                                                                                 \
+         1e-6,                                                                                 \
+         1,                                                                                    \
+         NULL,                                                                                 \
+         "Keep the most probable tokens that together reach this mass.",                       \
+         NULL},                                                                                \
+        {"top_k", MOT_OPTION_INT, offsetof(config, m.top_k),                                   \
+         "0",     NULL,           0,                                                           \
+         1 << 24, "tokens",       "Keep the k most probable tokens; 0: all.",                  \
+         NULL},                                                                                \
+        {"min_p",                                                                              \
+         MOT_OPTION_FLOAT,                                                                     \
+         offsetof(config, m.min_p),                                                            \
+         "0.0",                                                                                \
+         NULL,                                                                                 \
+         0,                                                                                    \
+         1,                                                                                    \
+         NULL,                                                                                 \
+         "Keep tokens with at least this share of the most probable one's.",                   \
+         NULL},                                                                                \
+        {"max_completion_length",                                                              \
+         MOT_OPTION_INT,                                                                       \
+         offsetof(config, m.max_completion_length),                                            \
+         length_text,                                                                          \
+         NULL,                                                                                 \
+         1,                                                                                    \
+         1 << 24,                                                                              \
+         "tokens",                                                                             \
+         "Longest answer.",                                                                    \
+         NULL},                                                                                \
+        {"stop",                                                                               \
+         MOT_OPTION_LIST,                                                                      \
+         offsetof(config, m.stop),                                                             \
+         "",                                                                                   \
+         NULL,                                                                                 \
+         0,                                                                                    \
+         0,                                                                                    \
+         NULL,                                                                                 \
+         "Strings that end an answer, besides the end-of-text token.",                         \
+         NULL},                                                                                \
+        {"ignore_eos",                                                                         \
+         MOT_OPTION_BOOL,                                                                      \
+         offsetof(config, m.ignore_eos),                                                       \
+         "false",                                                                              \
+         NULL,                                                                                 \
+         0,                                                                                    \
+         0,                                                                                    \
+         NULL,                                                                                 \
+         "Go on past the end-of-text token, to max_completion_length.",                        \
+         NULL},                                                                                \
+        {"chunk",                                                                              \
+         MOT_OPTION_INT,                                                                       \
+         offsetof(config, m.chunk),                                                            \
+         "64",                                                                                 \
+         NULL,                                                                                 \
+         0,                                                                                    \
+         1 << 24,                                                                              \
+         "tokens",                                                                             \
+         "A generate task adds so many tokens to its rows, then yields; 0: to the end.",       \
+         NULL},                                                                                \
+        {"rows_per_task",                                                                      \
+         MOT_OPTION_INT,                                                                       \
+         offsetof(config, m.rows_per_task),                                                    \
+         "0",                                                                                  \
+         NULL,                                                                                 \
+         0,                                                                                    \
+         4096,                                                                                 \
+         "rows",                                                                               \
+         "Rows a generate task continues; 0: all rows shared out to the workers, at most 64.", \
+         NULL},                                                                                \
+    {                                                                                          \
+        "seed", MOT_OPTION_INT64, offsetof(config, m.seed), "42", NULL, 0, 9e15, NULL,         \
+            "Seed of everything random.", NULL                                                 \
     }
 
 /* StarPU with the machine's options; records opened.  An exit code. */

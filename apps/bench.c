@@ -23,6 +23,12 @@ struct bench_config {
     int repeats, batch, prompt_length, new_tokens, train_tokens, prompts, generations;
 };
 
+static const char usage[] =
+    "usage: motley bench decode|train|grpo --model M [options]\n\n"
+    "Prints a JSON line per measurement and the median again as the last, with \"median\": true:\n"
+    "bench, model, dtype, batch, threads, workers, policy, seconds, tokens_per_s, flop_per_s,\n"
+    "gemm_peak_flop_per_s, share_of_peak, peak_rss_bytes.\n";
+
 #define AT(member) offsetof(struct bench_config, member)
 static const struct mot_option options[] = {
     MOT_MODEL_ROWS(struct bench_config, model),
@@ -60,8 +66,8 @@ struct measure {
 
 static void print_measure(const struct bench *b, const struct measure *m, int median)
 {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
     json_t *o = json_object();
     json_object_set_new(o, "bench", json_string(b->name));
     json_object_set_new(o, "model", json_string(b->config->model.model));
@@ -76,7 +82,7 @@ static void print_measure(const struct bench *b, const struct measure *m, int me
     json_object_set_new(o, "gemm_peak_flop_per_s", mot_json_number(b->peak_flop_per_s));
     json_object_set_new(o, "share_of_peak",
                         mot_json_number(m->flop / m->seconds / b->peak_flop_per_s));
-    json_object_set_new(o, "peak_rss_bytes", json_integer((json_int_t)usage.ru_maxrss * 1024));
+    json_object_set_new(o, "peak_rss_bytes", json_integer((json_int_t)used.ru_maxrss * 1024));
     if (median) { json_object_set_new(o, "median", json_true()); }
     char *text = mot_json_text(o);
     printf("%s\n", text);
@@ -344,8 +350,7 @@ int mot_app_bench(int argc, char **argv)
 {
     struct bench_config c;
     struct mot_list words = {0};
-    const int parsed = mot_options_parse(options, &c, argc, argv, 1, &words,
-                                         "motley bench decode|train|grpo --model M [options]");
+    const int parsed = mot_options_parse(options, &c, argc, argv, 1, &words, usage);
     if (parsed) { return parsed > 0 ? MOT_EXIT_OK : MOT_EXIT_USAGE; }
     int which = 0, code = MOT_EXIT_USAGE;
     if (find_bench(&words, &which) == 0) { code = mot_app_start(&c.machine); }

@@ -18,6 +18,12 @@ struct demo_config {
     int workers, cores_per_worker, steps;
 };
 
+static const char usage[] =
+    "usage: motley demo [options]\n\n"
+    "Fits a small byte-level model to two-digit sums until it is right on about half of those it\n"
+    "has never seen (motley sft), then lifts it by GRPO (motley grpo).  Nothing to download.  The\n"
+    "last line of the output is \"held-out accuracy A % -> B %\".\n";
+
 static const char default_dir[] = "motley-demo";
 #define AT(member) offsetof(struct demo_config, member)
 static const struct mot_option options[] = {
@@ -102,7 +108,7 @@ static int lift(const struct demo_config *c)
 int mot_app_demo(int argc, char **argv)
 {
     struct demo_config c;
-    const int parsed = mot_options_parse(options, &c, argc, argv, 1, NULL, "motley demo [options]");
+    const int parsed = mot_options_parse(options, &c, argc, argv, 1, NULL, usage);
     if (parsed) { return parsed > 0 ? MOT_EXIT_OK : MOT_EXIT_USAGE; }
     int code = MOT_EXIT_INPUT;
     char *parts[] = {mot_format("%s/sft", c.output_dir), mot_format("%s/grpo", c.output_dir)};

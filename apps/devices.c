@@ -19,11 +19,11 @@ struct config {
 
 static const struct mot_option options[] = {
     {"workers", MOT_OPTION_INT, offsetof(struct config, workers), "0", NULL, 0, 1024, NULL,
-     "CPU workers; 0: one", "Worker shape"},
+     "CPU workers; 0: STARPU_NCPU, else one.", "Worker shape"},
     {"cores_per_worker", MOT_OPTION_INT, offsetof(struct config, cores_per_worker), "0", NULL, 0,
-     4096, NULL, "cores of each CPU worker; 0: all allowed cores shared out", NULL},
+     4096, NULL, "Cores of each CPU worker; 0: all allowed cores shared out.", NULL},
     {"json", MOT_OPTION_BOOL, offsetof(struct config, json), "false", NULL, 0, 0, NULL,
-     "print one JSON object", "Output"},
+     "One JSON object instead of text.", "Output"},
     {NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL},
 };
 

@@ -14,13 +14,21 @@ struct eval_config {
     int samples, limit, json, rows;
 };
 
+static const char usage[] =
+    "usage: motley eval --model M --file F --reward_funcs R [options]\n\n"
+    "Generates answers and scores them.  --json prints one object: n, samples, accuracy,\n"
+    "accuracy_low and accuracy_high (95 % interval), pass@K, reward, mean_length, clipped_ratio,\n"
+    "seconds.  --rows adds a line per answer: example, sample, completion, score, end.\n";
+
 #define AT(member) offsetof(struct eval_config, member)
 static const struct mot_option options[] = {
     MOT_MODEL_ROWS(struct eval_config, model),
     {"file", MOT_OPTION_STRING, AT(file), NULL, NULL, 0, 0, NULL,
-     "JSON lines with prompt or question, and answer; or 'sums:LOW-HIGH:held_out'.", "Data"},
+     "JSON lines with prompt or question, and answer; or embedded: 'sums:LOW-HIGH' or "
+     "'questions:LOW-HIGH', with ':held_out' for what grpo and sft never train on.",
+     "Data"},
     {"limit", MOT_OPTION_INT, AT(limit), "0", NULL, 0, 1e9, "examples",
-     "Use the first so many; 0: all.", NULL},
+     "Use only so many, the first; 0: all.", NULL},
     {"samples", MOT_OPTION_INT, AT(samples), "1", NULL, 1, 65535, "answers",
      "Answers per example; pass@k is over them.", NULL},
     {"reward_funcs", MOT_OPTION_LIST, AT(reward_funcs), NULL, NULL, 0, 0, NULL,
@@ -115,9 +123,7 @@ static int evaluate(const struct eval_config *c, struct mot_app_model *model)
 int mot_app_eval(int argc, char **argv)
 {
     struct eval_config c;
-    const int parsed = mot_options_parse(options, &c, argc, argv, 1, NULL,
-                                         "motley eval --model M --file F --reward_funcs R "
-                                         "[options]");
+    const int parsed = mot_options_parse(options, &c, argc, argv, 1, NULL, usage);
     if (parsed) { return parsed > 0 ? MOT_EXIT_OK : MOT_EXIT_USAGE; }
     const int code = mot_app_start(&c.machine);
     if (code) {

@@ -12,13 +12,19 @@ struct generate_config {
     int samples, json;
 };
 
+static const char usage[] =
+    "usage: motley generate --model M --prompt TEXT [options]\n"
+    "       motley generate --model M --file F [options]\n\n"
+    "Prints one answer after the other.  --json prints an object per answer: prompt, completion,\n"
+    "end (eos, stop or length), completion_ids, logprob.\n";
+
 #define AT(member) offsetof(struct generate_config, member)
 static const struct mot_option options[] = {
     MOT_MODEL_ROWS(struct generate_config, model),
     {"prompt", MOT_OPTION_STRING, AT(prompt), "", NULL, 0, 0, NULL,
      "One prompt; the chat template is put around it.", "Prompts"},
     {"file", MOT_OPTION_STRING, AT(file), "", NULL, 0, 0, NULL,
-     "JSON lines with prompt or question.", NULL},
+     "JSON lines with prompt or question; or embedded, as in grpo: 'questions:LOW-HIGH'.", NULL},
     {"samples", MOT_OPTION_INT, AT(samples), "1", NULL, 1, 65535, "answers", "Answers per prompt.",
      NULL},
     {"json", MOT_OPTION_BOOL, AT(json), "false", NULL, 0, 0, NULL,
@@ -93,8 +99,7 @@ static int generate(const struct generate_config *c, struct mot_app_model *model
 int mot_app_generate(int argc, char **argv)
 {
     struct generate_config c;
-    const int parsed = mot_options_parse(options, &c, argc, argv, 1, NULL,
-                                         "motley generate --model M --prompt TEXT [options]");
+    const int parsed = mot_options_parse(options, &c, argc, argv, 1, NULL, usage);
     if (parsed) { return parsed > 0 ? MOT_EXIT_OK : MOT_EXIT_USAGE; }
     int code = MOT_EXIT_USAGE;
     if ((c.prompt == NULL) == (c.file == NULL)) {

@@ -29,13 +29,20 @@ struct grpo_config {
     double eval_temperature;
 };
 
+static const char usage[] =
+    "usage: motley grpo --model M --train_file F --reward_funcs R --output_dir D [options]\n\n"
+    "Trains a model by GRPO.  With --eval_file the last line of the output is\n"
+    "\"held-out accuracy A % -> B %\".  Ctrl-C finishes the step, saves, and exits with 130.\n";
+
 #define AT(member) offsetof(struct grpo_config, member)
 static const struct mot_option options[] = {
     MOT_MODEL_ROWS(struct grpo_config, model),
     {"train_file", MOT_OPTION_STRING, AT(train_file), NULL, NULL, 0, 0, NULL,
-     "JSON lines with prompt or question, and answer; or 'sums:LOW-HIGH'.", "Data"},
+     "JSON lines with prompt or question, and answer; or embedded: 'sums:LOW-HIGH' (\"12+30=\") "
+     "or 'questions:LOW-HIGH' (\"What is 4 + 7?\").",
+     "Data"},
     {"eval_file", MOT_OPTION_STRING, AT(eval_file), "", NULL, 0, 0, NULL,
-     "The same form, never trained on.", NULL},
+     "The same form, never trained on; embedded: the same with ':held_out'.", NULL},
     {"shuffle_dataset", MOT_OPTION_BOOL, AT(shuffle_dataset), "true", NULL, 0, 0, NULL,
      "Draw prompts in an order shuffled anew each epoch.", NULL},
     {"max_prompt_length", MOT_OPTION_INT, AT(max_prompt_length), "0", NULL, 0, 1 << 24, "tokens",
@@ -62,16 +69,19 @@ static const struct mot_option options[] = {
     {"num_train_epochs", MOT_OPTION_FLOAT, AT(num_train_epochs), "3.0", NULL, 0, 1e6, NULL,
      "Passes over the data when max_steps is -1.", NULL},
     {"learning_rate", MOT_OPTION_FLOAT, AT(learning_rate), "1e-6", NULL, 0, 100, NULL,
-     "At its highest.", NULL},
+     "Learning rate at its highest, see lr_scheduler_type.", NULL},
     {"lr_scheduler_type", MOT_OPTION_STRING, AT(lr_scheduler_type), "linear", NULL, 0, 0, NULL,
-     "linear, cosine, constant or constant_with_warmup.", NULL},
+     "How it falls: linear, cosine, constant or constant_with_warmup.", NULL},
     {"warmup_steps", MOT_OPTION_INT, AT(warmup_steps), "0", NULL, 0, 1e9, "optimiser steps",
      "Steps over which the learning rate rises from 0.", NULL},
     {"warmup_ratio", MOT_OPTION_FLOAT, AT(warmup_ratio), "0.0", NULL, 0, 1, NULL,
-     "The same as a share of all, when warmup_steps is 0.", NULL},
-    {"adam_beta1", MOT_OPTION_FLOAT, AT(adam_beta1), "0.9", NULL, 0, 1, NULL, "AdamW.", NULL},
-    {"adam_beta2", MOT_OPTION_FLOAT, AT(adam_beta2), "0.999", NULL, 0, 1, NULL, "AdamW.", NULL},
-    {"adam_epsilon", MOT_OPTION_FLOAT, AT(adam_epsilon), "1e-8", NULL, 0, 1, NULL, "AdamW.", NULL},
+     "The same as a share of all optimiser steps, when warmup_steps is 0.", NULL},
+    {"adam_beta1", MOT_OPTION_FLOAT, AT(adam_beta1), "0.9", NULL, 0, 1, NULL,
+     "AdamW: share of the old mean of gradients.", NULL},
+    {"adam_beta2", MOT_OPTION_FLOAT, AT(adam_beta2), "0.999", NULL, 0, 1, NULL,
+     "AdamW: share of the old mean of squared gradients.", NULL},
+    {"adam_epsilon", MOT_OPTION_FLOAT, AT(adam_epsilon), "1e-8", NULL, 0, 1, NULL,
+     "AdamW: added to the root of that mean.", NULL},
     {"weight_decay", MOT_OPTION_FLOAT, AT(weight_decay), "0.0", NULL, 0, 100, NULL,
      "Decoupled; norms and biases do not decay.", NULL},
     {"max_grad_norm", MOT_OPTION_FLOAT, AT(max_grad_norm), "1.0", NULL, 0, 1e30, NULL,
@@ -97,24 +107,25 @@ static const struct mot_option options[] = {
     {"resume", MOT_OPTION_BOOL, AT(resume), "false", NULL, 0, 0, NULL,
      "Go on from the newest checkpoint of output_dir that verifies.", NULL},
     {"save_steps", MOT_OPTION_INT, AT(save_steps), "500", NULL, 0, 1e9, "steps",
-     "Checkpoint so often; 0: never.", NULL},
+     "Checkpoint every so many steps, and at the end; 0: never.", NULL},
     {"save_total_limit", MOT_OPTION_INT, AT(save_total_limit), "2", NULL, 0, 1e6, "checkpoints",
-     "Keep the newest; 0: all.", NULL},
+     "Keep so many, the newest; 0: all.", NULL},
     {"save_final_model", MOT_OPTION_BOOL, AT(save_final_model), "true", NULL, 0, 0, NULL,
      "Write output_dir/model at the end.", NULL},
     {"logging_steps", MOT_OPTION_INT, AT(logging_steps), "1", NULL, 1, 1e9, "steps",
-     "Write a line of metrics.jsonl so often.", NULL},
+     "Write a line of metrics.jsonl every so many steps.", NULL},
     {"log_completions", MOT_OPTION_BOOL, AT(log_completions), "true", NULL, 0, 0, NULL,
      "Write every answer with ids and log-probs to completions.jsonl.", NULL},
     {"eval_steps", MOT_OPTION_INT, AT(eval_steps), "0", NULL, 0, 1e9, "steps",
-     "Evaluate on eval_file so often, and before and after; 0: only before and after.",
+     "Evaluate on eval_file every so many steps, and before and after; 0: only before and "
+     "after.",
      "Evaluation"},
     {"eval_limit", MOT_OPTION_INT, AT(eval_limit), "0", NULL, 0, 1e9, "examples",
-     "Use the first so many; 0: all.", NULL},
+     "Use only so many, the first; 0: all.", NULL},
     {"eval_samples", MOT_OPTION_INT, AT(eval_samples), "1", NULL, 1, 65535, "answers",
      "Answers per example.", NULL},
     {"eval_temperature", MOT_OPTION_FLOAT, AT(eval_temperature), "0.0", NULL, 0, 100, NULL,
-     "0: greedy.", NULL},
+     "Of these answers; 0: greedy.", NULL},
     MOT_MACHINE_ROWS(struct grpo_config, machine),
     {0},
 };
@@ -438,9 +449,7 @@ static void tear_down(struct run *r)
 int mot_app_grpo(int argc, char **argv)
 {
     struct run r = {.metrics = -1, .completions = -1};
-    int error = mot_options_parse(options, &r.config, argc, argv, 1, NULL,
-                                  "motley grpo --model M --train_file F --reward_funcs R "
-                                  "--output_dir D [options]");
+    int error = mot_options_parse(options, &r.config, argc, argv, 1, NULL, usage);
     if (error) { return error > 0 ? MOT_EXIT_OK : MOT_EXIT_USAGE; }
     const int code = mot_app_start(&r.config.machine);
     if (code) {

@@ -17,6 +17,13 @@ struct logprob_config {
     int batch_tokens;
 };
 
+static const char usage[] =
+    "usage: motley logprob --model M FILE.jsonl|- [options]\n\n"
+    "For each line {\"input_ids\": [...]}, {\"text\": \"...\"} or {\"prompt_ids\": [...],\n"
+    "\"completion_ids\": [...]} prints {\"logprob\": [...], \"entropy\": [...]}: one number for "
+    "each\n"
+    "token but the first, or for each completion token.  Numbers read back to the same float32.\n";
+
 #define AT(member) offsetof(struct logprob_config, member)
 static const struct mot_option options[] = {
     MOT_MODEL_ROWS(struct logprob_config, model),
@@ -220,8 +227,7 @@ int mot_app_logprob(int argc, char **argv)
 {
     struct logprob_config c;
     struct mot_list files = {0};
-    const int parsed = mot_options_parse(options, &c, argc, argv, 1, &files,
-                                         "motley logprob --model M FILE.jsonl|- [options]");
+    const int parsed = mot_options_parse(options, &c, argc, argv, 1, &files, usage);
     if (parsed) { return parsed > 0 ? MOT_EXIT_OK : MOT_EXIT_USAGE; }
     int code = MOT_EXIT_USAGE;
     if (files.n != 1) {

@@ -32,13 +32,22 @@ struct sft_config {
     struct mot_list reward_funcs;
 };
 
+static const char usage[] =
+    "usage: motley sft --model M --train_file F --output_dir D [options]\n\n"
+    "Fine-tunes a model on given completions.  Ctrl-C finishes the step, saves, and exits with\n"
+    "130.\n";
+
 #define AT(member) offsetof(struct sft_config, member)
 static const struct mot_option options[] = {
     MOT_MODEL_ROWS(struct sft_config, model),
     {"train_file", MOT_OPTION_STRING, AT(train_file), NULL, NULL, 0, 0, NULL,
-     "JSON lines with prompt and completion, or input_ids; or 'sums:LOW-HIGH'.", "Data"},
+     "JSON lines with prompt and completion, or input_ids; or embedded: 'sums:LOW-HIGH' "
+     "(\"12+30=\").",
+     "Data"},
     {"eval_file", MOT_OPTION_STRING, AT(eval_file), "", NULL, 0, 0, NULL,
-     "The same form, never trained on; evaluated at the end at least.", NULL},
+     "The same form, never trained on; embedded: the same with ':held_out'.  Evaluated at the "
+     "end at least.",
+     NULL},
     {"shuffle_dataset", MOT_OPTION_BOOL, AT(shuffle_dataset), "true", NULL, 0, 0, NULL,
      "Draw rows in an order shuffled anew each epoch.", NULL},
     {"max_length", MOT_OPTION_INT, AT(max_length), "1024", NULL, 2, 1 << 24, "tokens",
@@ -54,16 +63,19 @@ static const struct mot_option options[] = {
     {"num_train_epochs", MOT_OPTION_FLOAT, AT(num_train_epochs), "3.0", NULL, 0, 1e6, NULL,
      "Passes over the data when max_steps is -1.", NULL},
     {"learning_rate", MOT_OPTION_FLOAT, AT(learning_rate), "2e-5", NULL, 0, 100, NULL,
-     "At its highest.", NULL},
+     "Learning rate at its highest, see lr_scheduler_type.", NULL},
     {"lr_scheduler_type", MOT_OPTION_STRING, AT(lr_scheduler_type), "linear", NULL, 0, 0, NULL,
-     "linear, cosine, constant or constant_with_warmup.", NULL},
+     "How it falls: linear, cosine, constant or constant_with_warmup.", NULL},
     {"warmup_steps", MOT_OPTION_INT, AT(warmup_steps), "0", NULL, 0, 1e9, "steps",
      "Steps over which the learning rate rises from 0.", NULL},
     {"warmup_ratio", MOT_OPTION_FLOAT, AT(warmup_ratio), "0.0", NULL, 0, 1, NULL,
-     "The same as a share of all, when warmup_steps is 0.", NULL},
-    {"adam_beta1", MOT_OPTION_FLOAT, AT(adam_beta1), "0.9", NULL, 0, 1, NULL, "AdamW.", NULL},
-    {"adam_beta2", MOT_OPTION_FLOAT, AT(adam_beta2), "0.999", NULL, 0, 1, NULL, "AdamW.", NULL},
-    {"adam_epsilon", MOT_OPTION_FLOAT, AT(adam_epsilon), "1e-8", NULL, 0, 1, NULL, "AdamW.", NULL},
+     "The same as a share of all optimiser steps, when warmup_steps is 0.", NULL},
+    {"adam_beta1", MOT_OPTION_FLOAT, AT(adam_beta1), "0.9", NULL, 0, 1, NULL,
+     "AdamW: share of the old mean of gradients.", NULL},
+    {"adam_beta2", MOT_OPTION_FLOAT, AT(adam_beta2), "0.999", NULL, 0, 1, NULL,
+     "AdamW: share of the old mean of squared gradients.", NULL},
+    {"adam_epsilon", MOT_OPTION_FLOAT, AT(adam_epsilon), "1e-8", NULL, 0, 1, NULL,
+     "AdamW: added to the root of that mean.", NULL},
     {"weight_decay", MOT_OPTION_FLOAT, AT(weight_decay), "0.0", NULL, 0, 100, NULL,
      "Decoupled; norms and biases do not decay.", NULL},
     {"decay_all", MOT_OPTION_BOOL, AT(decay_all), "false", NULL, 0, 0, NULL,
@@ -79,19 +91,19 @@ static const struct mot_option options[] = {
     {"resume", MOT_OPTION_BOOL, AT(resume), "false", NULL, 0, 0, NULL,
      "Go on from the newest checkpoint of output_dir that verifies.", NULL},
     {"save_steps", MOT_OPTION_INT, AT(save_steps), "500", NULL, 0, 1e9, "steps",
-     "Checkpoint so often, and at the end; 0: never.", NULL},
+     "Checkpoint every so many steps, and at the end; 0: never.", NULL},
     {"save_total_limit", MOT_OPTION_INT, AT(save_total_limit), "2", NULL, 0, 1e6, "checkpoints",
-     "Keep the newest; 0: all.", NULL},
+     "Keep so many, the newest; 0: all.", NULL},
     {"save_final_model", MOT_OPTION_BOOL, AT(save_final_model), "true", NULL, 0, 0, NULL,
      "Write output_dir/model at the end.", NULL},
     {"logging_steps", MOT_OPTION_INT, AT(logging_steps), "10", NULL, 1, 1e9, "steps",
-     "Write a line of metrics.jsonl so often: means over these steps.", NULL},
+     "Write a line of metrics.jsonl every so many steps: means over them.", NULL},
     {"eval_strategy", MOT_OPTION_CHOICE, AT(eval_strategy), "no", "no|steps|epoch", 0, 0, NULL,
      "When to evaluate on eval_file besides at the end.", "Evaluation"},
     {"eval_steps", MOT_OPTION_INT, AT(eval_steps), "0", NULL, 0, 1e9, "steps",
      "With eval_strategy steps; 0: logging_steps.", NULL},
     {"eval_limit", MOT_OPTION_INT, AT(eval_limit), "0", NULL, 0, 1e9, "rows",
-     "Use the first so many; 0: all.", NULL},
+     "Use only so many, the first; 0: all.", NULL},
     {"per_device_eval_batch_size", MOT_OPTION_INT, AT(per_device_eval_batch_size), "8", NULL, 1,
      1 << 20, "rows", "Rows per task.", NULL},
     {"reward_funcs", MOT_OPTION_LIST, AT(reward_funcs), "", NULL, 0, 0, NULL,
@@ -453,8 +465,7 @@ static void tear_down(struct run *r)
 int mot_app_sft(int argc, char **argv)
 {
     struct run r = {.metrics = -1};
-    int error = mot_options_parse(options, &r.config, argc, argv, 1, NULL,
-                                  "motley sft --model M --train_file F --output_dir D [options]");
+    int error = mot_options_parse(options, &r.config, argc, argv, 1, NULL, usage);
     if (error) { return error > 0 ? MOT_EXIT_OK : MOT_EXIT_USAGE; }
     const int code = mot_app_start(&r.config.machine);
     if (code) {

@@ -113,8 +113,12 @@ void mot_options_print_help(const struct mot_option *table, const char *usage, F
         const size_t n = strlen(usage);
         fprintf(file, "%s%s", usage, n > 0 && usage[n - 1] == '\n' ? "" : "\n");
     }
+    const char *section = "";
     for (const struct mot_option *row = table; row->name; row++) {
-        if (row->section) { fprintf(file, "\n%s\n", row->section); }
+        if (row->section && strcmp(row->section, section) != 0) {
+            section = row->section;
+            fprintf(file, "\n%s\n", section);
+        }
         print_row(row, width, file);
     }
     fprintf(file, "\nGeneral\n");
