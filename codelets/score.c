@@ -21,14 +21,36 @@ static void put(float *value, float *error, const struct mot_score *score)
     *error = score->error ? 1.0f : 0.0f;
 }
 
-/* In the poll thread: the reply is there, the task has one thing less to wait for. */
+/* The task has one thing less to wait for.  When that ends it, the policy is told in the thread
+ * that says so, and dm, heteroprio and others stop the program unless that is a worker's. */
+static void reply_cpu(void *buffers[], void *cl_arg)
+{
+    struct pending *p = cl_arg;
+    (void)buffers;
+    starpu_task_end_dep_release(p->task);
+    free(p);
+}
+
+static struct starpu_perfmodel reply_model = MOT_STAGE_MODEL("motley_reply");
+
+static struct starpu_codelet reply_codelet = {
+    .name = "reply",
+    .cpu_funcs = {reply_cpu},
+    .model = &reply_model,
+};
+
+/* In the poll thread: the reply is there. */
 static void replied(void *context, const struct mot_score *score)
 {
     struct pending *p = context;
     put(p->value, p->error, score);
     mot_watchdog_touch();
-    starpu_task_end_dep_release(p->task);
-    free(p);
+    const struct mot_task task = {.codelet = &reply_codelet,
+                                  .name = "reward.reply",
+                                  .hint = *mot_task_hint(p->task),
+                                  .argument = p,
+                                  .priority = p->task->priority};
+    mot_task_must(mot_task_insert(&task));
 }
 
 static void score_cpu(void *buffers[], void *cl_arg)

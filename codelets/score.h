@@ -5,8 +5,8 @@
  *
  * Functions that compute do so in the task.  Functions that ask an external program only send: the
  * worker is free at once, and the task ends when the last reply has come (StarPU's end
- * dependencies), so a slow program delays nobody but those who read its score.  CPU workers
- * only. */
+ * dependencies, released by a task of no length, reward.reply), so a slow program delays nobody but
+ * those who read its score.  CPU workers only. */
 #ifndef MOT_SCORE_H
 #define MOT_SCORE_H
 #include "reward.h"

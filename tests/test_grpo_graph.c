@@ -3,7 +3,9 @@
  * generate chunk ends; a row that ends early is scored while its batch goes on; a group's prompt is
  * forwarded once in generation and once per pass in training (exact counts of tokens).  The same
  * checks fail on a run without chunks and with one micro-batch.  A command reward that sleeps 2 s
- * for one answer delays nothing but what needs its score.  Run it alone: ./test_grpo_graph */
+ * for one answer delays nothing but what needs its score; and under policies that want to hear of a
+ * task's end from a worker, such a reward's reply comes from one.  Run it alone:
+ * ./test_grpo_graph */
 #include "byte_model.h"
 #include "program.h"
 
@@ -204,11 +206,28 @@ static void test_slow_reward(void)
           "tasks that need no slow score waited for it");
 }
 
+/* Each of these stops a program in which another thread ends a task. */
+static void test_reply_under_policies(void)
+{
+    static const char *const policies[] = {"dm", "dmda", "heteroprio"};
+    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+        setenv("STARPU_SCHED", policies[i], 1);
+        program_must(0,
+                     "grpo --model @/model --train_file sums:0-9 --reward_funcs command:@/score.sh "
+                     "--num_generations 4 --max_completion_length 4 --max_steps 1 --save_steps 0 "
+                     "--save_final_model false --workers 2 --cores_per_worker 1 --quiet "
+                     "--output_dir @/%s",
+                     policies[i]);
+    }
+    unsetenv("STARPU_SCHED");
+}
+
 int main(void)
 {
     scratch_begin("test_grpo_graph");
     byte_model_write("model", &(struct byte_model){64, 192, 1.5f});
     test_overlap();
     test_slow_reward();
+    test_reply_under_policies();
     return failures > 0;
 }
