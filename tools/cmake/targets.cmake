@@ -29,8 +29,9 @@ function(mot_test name)
   if(MOT_SANITIZE MATCHES thread AND NOT name IN_LIST MOT_THREAD_TESTS)
     return()
   endif()
-  # The real model runs the same code as the tiny ones: under a sanitizer it would only take longer.
-  if(MOT_SANITIZE AND name MATCHES "smollm2$")
+  # The demo and the real model run the same code as the tests of tiny models: under a sanitizer they
+  # would only take longer.
+  if(MOT_SANITIZE AND name MATCHES "^demo$|smollm2$")
     return()
   endif()
   add_executable(test_${name} ${CMAKE_CURRENT_SOURCE_DIR}/test_${name}.c)
