@@ -2,7 +2,6 @@
 #include "grpo_step.h"
 #include "logprob.h"
 #include "stages.h"
-#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +29,7 @@ struct mot_grpo_step {
     pthread_cond_t changed;
     int update;    /* the optimiser step under way */
     int added;     /* of its micro-batches: handed over */
+    int generated; /* the rollout has ended: nothing reads its weights any more */
     int callbacks; /* threads inside hand_over */
     int ended;     /* all is done */
     struct mot_train *train;
@@ -48,7 +48,7 @@ struct advantage_done {
 int mot_grpo_updates_per_step(const struct mot_grpo *g)
 {
     const int answers = g->prompts_per_step * g->num_generations;
-    return g->num_iterations * answers / (g->answers_per_micro_batch * g->micro_batches_per_update);
+    return answers / (g->answers_per_micro_batch * g->micro_batches_per_update) * g->num_iterations;
 }
 
 static struct mot_hint hint_of(const struct mot_grpo_step *s, enum mot_stage stage, int group)
@@ -73,7 +73,7 @@ static struct mot_pack *pack_of(const struct mot_grpo_step *s, const struct micr
 {
     const int G = s->grpo->num_generations, first_group = mb->first / G;
     const int n_prompts = (mb->first + mb->n - 1) / G - first_group + 1;
-    struct mot_pack_prompt prompts[n_prompts];
+    struct mot_pack_prompt *prompts = mot_alloc((size_t)n_prompts * sizeof(*prompts));
     struct mot_pack_answer *answers = mot_alloc((size_t)mb->n * sizeof(*answers));
     for (int p = 0; p < n_prompts; p++) {
         const struct mot_group *g = &s->rollout->groups[first_group + p];
@@ -104,6 +104,7 @@ static struct mot_pack *pack_of(const struct mot_grpo_step *s, const struct micr
         counts->micro_batches += valid_tokens > 0;
     }
     struct mot_pack *pack = mot_pack_create(prompts, n_prompts, answers, mb->n);
+    free(prompts);
     free(answers);
     return pack;
 }
@@ -116,18 +117,14 @@ static void updated(void *argument, const struct mot_train_metrics *metrics)
     struct mot_grpo_step *s = argument;
     pthread_mutex_lock(&s->mutex);
     s->updates[s->update++] = *metrics;
-    const int more = s->update < s->n_updates;
-    s->added = 0;
-    s->counts =
-        (struct mot_loss_counts){.max_completion_length = s->grpo->rollout.max_completion_length};
-    s->train = NULL;
-    if (!more) {
-        s->result.seconds = (starpu_timing_now() - s->start_us) * 1e-6;
-        s->ended = 1;
-        pthread_cond_broadcast(&s->changed);
+    if (s->update < s->n_updates) {
+        hand_over(s);
+        return;
     }
+    s->result.seconds = (starpu_timing_now() - s->start_us) * 1e-6;
+    s->ended = 1;
+    pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mutex);
-    if (more) { hand_over(s); }
 }
 
 static void begin_update(struct mot_grpo_step *s)
@@ -144,9 +141,10 @@ static void add_micro_batch(struct mot_grpo_step *s, struct mot_train *train, in
 {
     const int G = s->grpo->num_generations, first = mb->first / G;
     const int n = (mb->first + mb->n - 1) / G - first + 1;
-    starpu_data_handle_t advantages[n];
+    starpu_data_handle_t *advantages = mot_alloc((size_t)n * sizeof(*advantages));
     for (int i = 0; i < n; i++) { advantages[i] = s->groups[first + i].advantage_handle; }
     mot_train_add(train, index, pack, advantages, n, mb->reference);
+    free(advantages);
 }
 
 /* The first micro-batch of the update under way that is complete and not handed over, claimed, with
@@ -166,12 +164,33 @@ static int claim(struct mot_grpo_step *s, struct mot_pack **pack)
     return -1;
 }
 
-/* Hands over what is complete; whoever hands over the last micro-batch closes the update.  Lanes
- * keep their order whatever the order here (train.h). */
+static struct mot_loss_counts no_counts(const struct mot_grpo *grpo)
+{
+    return (struct mot_loss_counts){.max_completion_length = grpo->rollout.max_completion_length};
+}
+
+/* Closes the update under way once all its micro-batches are handed over and the rollout has
+ * ended: the update changes weights that rows still being generated would go on with.  The mutex is
+ * held before and after, not while closing. */
+static void close_update(struct mot_grpo_step *s)
+{
+    if (!s->generated || s->added < s->grpo->micro_batches_per_update) { return; }
+    struct mot_train *train = s->train;
+    const double denominator = mot_policy_loss_denominator(&s->grpo->loss, &s->counts);
+    s->train = NULL;
+    s->added = 0;
+    s->counts = no_counts(s->grpo);
+    pthread_mutex_unlock(&s->mutex);
+    mot_train_close(train, denominator, updated, s);
+    pthread_mutex_lock(&s->mutex);
+}
+
+/* Hands over what is complete, and closes the update where that was the last of it.  Lanes keep
+ * their order whatever the order here (train.h).  Called with the mutex held, which it lets go:
+ * between what the caller changed and this, another thread could have ended the step. */
 static void hand_over(struct mot_grpo_step *s)
 {
     const int most = s->grpo->micro_batches_per_update;
-    pthread_mutex_lock(&s->mutex);
     s->callbacks++; /* keeps s alive */
     struct mot_pack *pack;
     for (int index; (index = claim(s, &pack)) >= 0;) {
@@ -180,13 +199,9 @@ static void hand_over(struct mot_grpo_step *s)
         pthread_mutex_unlock(&s->mutex);
         add_micro_batch(s, train, index, &s->micro_batches[mini * most + index], pack);
         pthread_mutex_lock(&s->mutex);
-        if (++s->added == most) {
-            const double denominator = mot_policy_loss_denominator(&s->grpo->loss, &s->counts);
-            pthread_mutex_unlock(&s->mutex);
-            mot_train_close(train, denominator, updated, s);
-            pthread_mutex_lock(&s->mutex);
-        }
+        s->added++;
     }
+    close_update(s);
     s->callbacks--;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mutex);
@@ -210,24 +225,20 @@ static void advantages_ready(void *argument)
         const int n = micro_batches_of(s, g, &first);
         for (int i = first; i < first + n; i++) { s->micro_batches[i].groups_not_scored--; }
     }
-    pthread_mutex_unlock(&s->mutex);
     free(d);
     hand_over(s);
-}
-
-static void insert_or_die(int error)
-{
-    if (error) { exit(1); } /* the message is out; nothing can run this job */
 }
 
 static void submit_advantages(struct mot_grpo_step *s, int first, int n)
 {
     const struct mot_grpo *grpo = s->grpo;
     const int G = grpo->num_generations;
-    starpu_data_handle_t scores[n * G], advantages[n];
+    const size_t N = (size_t)n;
+    starpu_data_handle_t *scores = mot_alloc(N * (size_t)G * sizeof(*scores));
+    starpu_data_handle_t *advantages = mot_alloc(N * sizeof(*advantages));
     for (int i = 0; i < n; i++) {
         struct mot_scored_group *g = &s->groups[first + i];
-        memcpy(&scores[i * G], g->score_handles, (size_t)G * sizeof(scores[0]));
+        memcpy(&scores[(size_t)i * (size_t)G], g->score_handles, (size_t)G * sizeof(*scores));
         advantages[i] = g->advantage_handle;
     }
     struct advantage_done *d = mot_alloc(sizeof(*d));
@@ -245,7 +256,9 @@ static void submit_advantages(struct mot_grpo_step *s, int first, int n)
                                                   .done = advantages_ready,
                                                   .argument_done = d};
     mot_plan_submitted(s->step, MOT_STAGE_ADVANTAGE, 1, 0.0);
-    insert_or_die(mot_insert_group_advantage(&advantage));
+    mot_task_must(mot_insert_group_advantage(&advantage));
+    free(scores);
+    free(advantages);
 }
 
 /* A row has ended: score it. */
@@ -254,7 +267,7 @@ static void row_ended(void *context, struct mot_row *row)
     struct mot_grpo_step *s = context;
     const struct mot_grpo *grpo = s->grpo;
     mot_plan_submitted(s->step, MOT_STAGE_REWARD, 1, 0.0);
-    insert_or_die(mot_scoring_submit(&s->groups[row->group->index], row,
+    mot_task_must(mot_scoring_submit(&s->groups[row->group->index], row,
                                      &grpo->dataset->examples[row->group->example], grpo->functions,
                                      grpo->n_functions, s->step));
 }
@@ -273,7 +286,7 @@ static void submit_reference(struct mot_grpo_step *s, int index)
                                           .logprob = mb->reference,
                                           .hint = hint_of(s, MOT_STAGE_LOGPROB, index)};
     mot_plan_submitted(s->step, MOT_STAGE_LOGPROB, 1, 0.0);
-    insert_or_die(mot_insert_logprob(&task));
+    mot_task_must(mot_insert_logprob(&task));
     mot_version_release(version);
 }
 
@@ -297,6 +310,9 @@ static void rollout_ended(void *context, struct mot_rollout *rollout)
     struct mot_grpo_step *s = context;
     s->result.generate_seconds = (starpu_timing_now() - s->start_us) * 1e-6;
     if (s->grpo->scale_rewards == MOT_SCALE_BATCH) { submit_advantages(s, 0, rollout->n_groups); }
+    pthread_mutex_lock(&s->mutex);
+    s->generated = 1;
+    hand_over(s);
 }
 
 static void create_micro_batches(struct mot_grpo_step *s)
@@ -348,7 +364,7 @@ int mot_grpo_step_start(const struct mot_grpo *grpo, int step, struct mot_grpo_s
     s->updates_per_iteration = s->n_updates / grpo->num_iterations;
     MOT_ASSERT(s->n_answers == per * grpo->micro_batches_per_update * s->updates_per_iteration);
     s->updates = mot_alloc_zeroed((size_t)s->n_updates, sizeof(*s->updates));
-    s->counts.max_completion_length = grpo->rollout.max_completion_length;
+    s->counts = no_counts(grpo);
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
     choose_prompts(s);

@@ -105,6 +105,21 @@ static void test_versions(const char *temperature)
     free(name);
 }
 
+/* The optimiser steps of a generation batch change the weights only after all of it has been
+ * generated: a mini-batch whose answers are there early does not train under the others' feet. */
+static void test_mini_batches(void)
+{
+    program_must(0,
+                 "%s --model @/model --output_dir @/mini --generation_batch_size 64 --max_steps 1 "
+                 "--rows_per_task 4 --chunk 1",
+                 run_words);
+    json_t *completions = lines_load("@/mini/completions.jsonl");
+    int rows;
+    const int agreeing = rows_agreeing(completions, 1, "@/model", "1", 2048, &rows);
+    check(rows == 64 && agreeing == rows, "mini-batches: %d of %d rows agree", agreeing, rows);
+    json_decref(completions);
+}
+
 /* Text that is not UTF-8 does not survive decoding and encoding; the ids that were sampled do. */
 static void test_ids_are_kept(void)
 {
@@ -155,6 +170,7 @@ int main(void)
     byte_model_write("model", &(struct byte_model){32, 96, 0.5f});
     test_versions("1");
     test_versions("0.7");
+    test_mini_batches();
     test_ids_are_kept();
     check(same_answers("--workers 2 --cores_per_worker 1 --rows_per_task 2 --chunk 0"),
           "other tasks draw other answers");
