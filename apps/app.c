@@ -213,7 +213,7 @@ void mot_app_model_free(struct mot_app_model *m)
 }
 
 void mot_app_rollout_options(const struct mot_sampling_config *config,
-                             const struct mot_app_model *model, int rows,
+                             const struct mot_app_model *model, int64_t rows,
                              struct mot_rollout_options *options)
 {
     const struct mot_model_info *info = &model->actor.info;
@@ -229,8 +229,8 @@ void mot_app_rollout_options(const struct mot_sampling_config *config,
                                             .stop = config->stop.item,
                                             .tokenizer = model->tokenizer};
     if (options->rows_per_task == 0) {
-        const int share = (rows + mot_cpu_workers() - 1) / mot_cpu_workers();
-        options->rows_per_task = share < 64 ? share : 64;
+        const int64_t share = (rows + mot_cpu_workers() - 1) / mot_cpu_workers();
+        options->rows_per_task = share < 64 ? (int)share : 64;
     }
     if (config->ignore_eos) { return; }
     for (int i = 0; i < info->n_eos_ids && options->n_eos < MOT_EOS_MAX; i++) {

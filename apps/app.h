@@ -244,7 +244,7 @@ int mot_app_dataset_of_rows(const json_t *rows, const struct mot_app_model *m,
 
 /* Rollout options out of the config: total rows decide rows_per_task where it is 0. */
 void mot_app_rollout_options(const struct mot_sampling_config *config,
-                             const struct mot_app_model *model, int rows,
+                             const struct mot_app_model *model, int64_t rows,
                              struct mot_rollout_options *options);
 /* A list of numbers ("1 0.5"): 0 and *values ((list->n) mot_alloc'ed, NULL when empty), or
  * -EINVAL. */

@@ -103,7 +103,7 @@ static int evaluate(const struct eval_config *c, struct mot_app_model *model)
     }
     if (error == 0) {
         o.functions = functions;
-        mot_app_rollout_options(&c->sampling, model, dataset.n * c->samples, &o.rollout);
+        mot_app_rollout_options(&c->sampling, model, (int64_t)dataset.n * c->samples, &o.rollout);
         error = mot_evaluate(&model->actor, &dataset, &o, &e);
     }
     if (error == 0 && c->json) {

@@ -78,7 +78,8 @@ static int generate(const struct generate_config *c, struct mot_app_model *model
         prompts[i] = (struct mot_prompt){.ids = ids->id, .n = (int)ids->n, .example = i};
     }
     struct mot_rollout_options rollout_options;
-    mot_app_rollout_options(&c->sampling, model, dataset->n * c->samples, &rollout_options);
+    mot_app_rollout_options(&c->sampling, model, (int64_t)dataset->n * c->samples,
+                            &rollout_options);
     const struct mot_rollout_listener listener = {0};
     struct mot_rollout *rollout;
     const int error =

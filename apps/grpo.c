@@ -6,10 +6,13 @@
 #include "json.h"
 #include "progress.h"
 #include "run_directory.h"
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { ANSWERS_MAX = 1 << 24 }; /* of a step */
 
 struct grpo_config {
     struct mot_machine_config machine;
@@ -60,7 +63,7 @@ static const struct mot_option options[] = {
      1 << 20, "answers", "Answers per micro-batch: one gradient task.", "Training"},
     {"gradient_accumulation_steps", MOT_OPTION_INT, AT(gradient_accumulation_steps), "1", NULL, 1,
      1 << 20, "micro-batches", "Micro-batches per optimiser step.", NULL},
-    {"generation_batch_size", MOT_OPTION_INT, AT(generation_batch_size), "0", NULL, 0, 1 << 24,
+    {"generation_batch_size", MOT_OPTION_INT, AT(generation_batch_size), "0", NULL, 0, ANSWERS_MAX,
      "answers", "Answers per step; 0: those of one optimiser step.", NULL},
     {"num_iterations", MOT_OPTION_INT, AT(num_iterations), "1", NULL, 1, 1000, NULL,
      "Passes of the optimiser over each step's answers.", NULL},
@@ -147,12 +150,28 @@ struct run {
     int evaluations;
 };
 
+/* Answers of an optimiser step, and of a step. */
+static int64_t answers_per_update(const struct grpo_config *c)
+{
+    return (int64_t)c->per_device_train_batch_size * c->gradient_accumulation_steps;
+}
+
+static int64_t answers_per_step(const struct grpo_config *c)
+{
+    return c->generation_batch_size > 0 ? c->generation_batch_size : answers_per_update(c);
+}
+
 /* What can be known before any work: relations between options, as TRL checks them. */
 static int check_config(const struct grpo_config *c)
 {
     const int G = c->num_generations, per = c->per_device_train_batch_size;
-    const int update = per * c->gradient_accumulation_steps;
-    const int all = c->generation_batch_size > 0 ? c->generation_batch_size : update;
+    if (answers_per_step(c) > ANSWERS_MAX || answers_per_update(c) > ANSWERS_MAX) {
+        return mot_fail(EINVAL,
+                        "per_device_train_batch_size %d x gradient_accumulation_steps %d: more "
+                        "than %d answers",
+                        per, c->gradient_accumulation_steps, ANSWERS_MAX);
+    }
+    const int update = (int)answers_per_update(c), all = (int)answers_per_step(c);
     if (all % G != 0) {
         return mot_fail(EINVAL,
                         "generation_batch_size %d (per_device_train_batch_size x "
@@ -196,8 +215,7 @@ static int fill_grpo(struct run *r)
 {
     const struct grpo_config *c = &r->config;
     struct mot_grpo *g = &r->grpo;
-    const int update = c->per_device_train_batch_size * c->gradient_accumulation_steps;
-    const int all = c->generation_batch_size > 0 ? c->generation_batch_size : update;
+    const int all = (int)answers_per_step(c);
     g->actor = &r->model.actor;
     g->reference = c->beta > 0 ? &r->reference.actor : NULL;
     g->dataset = &r->train;
@@ -215,7 +233,12 @@ static int fill_grpo(struct run *r)
     g->shuffle = c->shuffle_dataset;
     mot_app_rollout_options(&c->sampling, &r->model, all, &g->rollout);
     const double per_epoch = (double)r->train.n / g->prompts_per_step;
-    r->steps = c->max_steps >= 0 ? c->max_steps : (int)ceil(c->num_train_epochs * per_epoch);
+    const double steps = c->max_steps >= 0 ? c->max_steps : ceil(c->num_train_epochs * per_epoch);
+    if (steps * mot_grpo_updates_per_step(g) > INT_MAX) {
+        return mot_fail(EINVAL, "%.0f steps of %d optimiser steps each: more than %d in all", steps,
+                        mot_grpo_updates_per_step(g), INT_MAX);
+    }
+    r->steps = (int)steps;
     const int total = r->steps * mot_grpo_updates_per_step(g);
     g->optimizer = (struct mot_optimizer_options){
         .learning_rate = c->learning_rate,
@@ -314,7 +337,8 @@ static int evaluate(struct run *r, json_t *line)
     if (r->eval.n == 0) { return 0; }
     struct mot_evaluate_options o = {
         .samples = c->eval_samples, .functions = r->functions, .n_functions = c->reward_funcs.n};
-    mot_app_rollout_options(&c->sampling, &r->model, r->eval.n * c->eval_samples, &o.rollout);
+    mot_app_rollout_options(&c->sampling, &r->model, (int64_t)r->eval.n * c->eval_samples,
+                            &o.rollout);
     o.rollout.sampling.temperature = (float)c->eval_temperature;
     struct mot_evaluation e;
     const int error = mot_evaluate(&r->model.actor, &r->eval, &o, &e);

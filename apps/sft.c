@@ -157,6 +157,13 @@ static int rows_per_step(const struct sft_config *c)
 
 static int check_config(const struct sft_config *c)
 {
+    enum { ROWS_MAX = 1 << 24 };
+    if ((int64_t)c->per_device_train_batch_size * c->gradient_accumulation_steps > ROWS_MAX) {
+        return mot_fail(EINVAL,
+                        "per_device_train_batch_size %d x gradient_accumulation_steps %d: more "
+                        "than %d rows",
+                        c->per_device_train_batch_size, c->gradient_accumulation_steps, ROWS_MAX);
+    }
     if (c->eval_strategy != EVAL_NO && c->eval_file == NULL) {
         return mot_fail(EINVAL, "eval_strategy needs --eval_file");
     }
@@ -309,7 +316,8 @@ static int evaluate_answers(struct run *r, json_t *line)
     const struct sft_config *c = &r->config;
     struct mot_evaluate_options o = {
         .samples = c->eval_samples, .functions = r->functions, .n_functions = c->reward_funcs.n};
-    mot_app_rollout_options(&c->sampling, &r->model, r->eval.n * c->eval_samples, &o.rollout);
+    mot_app_rollout_options(&c->sampling, &r->model, (int64_t)r->eval.n * c->eval_samples,
+                            &o.rollout);
     struct mot_evaluation e;
     const int error = mot_evaluate(&r->model.actor, &r->eval, &o, &e);
     if (error) { return error; }
