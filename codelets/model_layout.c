@@ -1,6 +1,7 @@
 /* model_layout: from a shape to the place of every tensor.  See model_layout.h. */
 #include "model_layout.h"
 #include "error.h"
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +168,13 @@ int mot_layout_create(struct mot_layout *layout, const struct mot_model_shape *s
     pad(&l.group_floats[l.n_groups - 1]);
     l.head_offset = place(&l, MOT_HEAD, -1, l.n_groups - 1);
     pad(&l.group_floats[l.n_groups - 1]);
+    for (int g = 0; g < l.n_groups; g++) {
+        if (l.group_floats[g] <= UINT32_MAX) { continue; } /* StarPU counts in 32 bits */
+        const size_t floats = l.group_floats[g];
+        mot_layout_destroy(&l);
+        return mot_fail(EINVAL, "model shape: layer group %d has %zu numbers, more than %u", g,
+                        floats, UINT32_MAX);
+    }
     *layout = l;
     return 0;
 }

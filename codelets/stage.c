@@ -52,12 +52,25 @@ void mot_task_must(int status)
     _exit(1); /* not exit: workers are running, this may be one of them */
 }
 
-starpu_data_handle_t mot_float_vector(size_t n)
+/* StarPU counts elements in 32 bits. */
+static starpu_data_handle_t vector_of(size_t elements, size_t element_bytes)
 {
     starpu_data_handle_t handle;
-    MOT_ASSERT(n > 0);
-    starpu_vector_data_register(&handle, -1, 0, n, sizeof(float));
+    MOT_ASSERT(elements > 0 && elements <= UINT32_MAX);
+    starpu_vector_data_register(&handle, -1, 0, (uint32_t)elements, element_bytes);
     return handle;
+}
+
+starpu_data_handle_t mot_byte_vector(size_t n)
+{
+    enum { BLOCK_BYTES = 1024 };
+    return n <= UINT32_MAX ? vector_of(n, 1)
+                           : vector_of((n + BLOCK_BYTES - 1) / BLOCK_BYTES, BLOCK_BYTES);
+}
+
+starpu_data_handle_t mot_float_vector(size_t n)
+{
+    return n <= UINT32_MAX ? vector_of(n, sizeof(float)) : mot_byte_vector(n * sizeof(float));
 }
 
 void mot_buffers_add(struct mot_buffers *b, starpu_data_handle_t handle,

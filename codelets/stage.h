@@ -26,9 +26,10 @@ size_t mot_cpu_exec_peak_bytes(void);
 /* The first n buffers as pointers (vectors of floats). */
 void mot_stage_pointers(void *buffers[], int n, float **pointers);
 
-/* A float vector of n numbers that lives where it is used (home node -1); the caller
- * unregisters. */
+/* A vector of n floats, or n bytes, that lives where it is used (home node -1); the caller
+ * unregisters.  From 2^32 floats on, StarPU's count of elements is not that of numbers. */
 starpu_data_handle_t mot_float_vector(size_t n);
+starpu_data_handle_t mot_byte_vector(size_t n);
 
 /* For submissions that have no caller to tell (callbacks): a failed one, whose message is out
  * already, ends the program with exit code 1. */

@@ -12,10 +12,9 @@ struct evaluation {
 static void row_ended(void *context, struct mot_row *row)
 {
     struct evaluation *e = context;
-    const int error = mot_scoring_submit(
+    mot_task_must(mot_scoring_submit(
         &e->groups[row->group->index], row, &e->dataset->examples[row->group->example],
-        e->options->functions, e->options->n_functions, e->options->rollout.step);
-    if (error) { exit(1); } /* the message is out; nothing can run this job */
+        e->options->functions, e->options->n_functions, e->options->rollout.step));
 }
 
 /* The weighted sum of a row's scores, waiting for them; NaN where all abstain. */

@@ -2,6 +2,7 @@
 #include "rollout.h"
 #include "prefill.h"
 #include "stages.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,12 +36,6 @@ const char *mot_row_end_name(enum mot_row_end end)
     return end_names[end];
 }
 
-static void register_floats(starpu_data_handle_t *handle, size_t floats)
-{
-    MOT_ASSERT(floats <= UINT32_MAX);
-    starpu_vector_data_register(handle, -1, 0, (uint32_t)floats, sizeof(float));
-}
-
 static struct mot_hint hint_of(const struct mot_rollout_state *s, int group)
 {
     return (struct mot_hint){.stage = MOT_STAGE_GENERATE,
@@ -60,7 +55,7 @@ static int prefill_new_groups(struct mot_rollout_state *s, struct mot_row *const
     for (int i = 0; i < n; i++) {
         struct mot_group *g = rows[i]->group;
         if (g->cache != NULL) { continue; }
-        register_floats(&g->cache, mot_prompt_cache_floats(shape, g->prompt_tokens));
+        g->cache = mot_float_vector(mot_prompt_cache_floats(shape, g->prompt_tokens));
         g->first_version = s->version->number;
         first = first < 0 ? g->index : first;
         lengths[count] = g->prompt_tokens;
@@ -101,7 +96,7 @@ static void submit(struct mot_rollout_state *s, struct mot_row *const *rows, int
         while (p < n_prompts && prompts[p] != g->cache) { p++; }
         if (p == n_prompts) { prompts[n_prompts++] = g->cache; }
         if (row->cache == NULL) {
-            register_floats(&row->cache, mot_kv_bytes(shape, row->max_tokens) / sizeof(float));
+            row->cache = mot_float_vector(mot_kv_bytes(shape, row->max_tokens) / sizeof(float));
         }
         caches[i] = row->cache;
         spec[i] = (struct mot_generate_row){.prompt = p,
@@ -129,12 +124,11 @@ static void submit(struct mot_rollout_state *s, struct mot_row *const *rows, int
                                     .done = generated,
                                     .argument_done = f};
     memcpy(generate.eos, s->options.eos, sizeof(generate.eos));
-    const size_t bytes = mot_drawn_bytes(n, mot_generate_tokens_max(&generate));
-    starpu_vector_data_register(&f->drawn, -1, 0, (uint32_t)bytes, 1);
+    f->drawn = mot_byte_vector(mot_drawn_bytes(n, mot_generate_tokens_max(&generate)));
     generate.drawn = f->drawn;
     if (error == 0) { error = mot_insert_generate(&generate); }
     free(spec);
-    if (error) { exit(1); } /* the message is out; nothing can run this job */
+    mot_task_must(error); /* nothing can run this job */
     s->running++;
     s->rollout->generate_tasks++;
 }
@@ -166,9 +160,12 @@ static void feed(struct mot_rollout_state *s)
 static int stop_at(const struct mot_rollout_options *o, const struct mot_row *row, int fresh)
 {
     for (int n = row->n - fresh + 1; o->n_stop > 0 && n <= row->n; n++) {
-        char *text = mot_tokenizer_decode(o->tokenizer, row->ids, (size_t)n, 1, NULL);
+        size_t bytes;
+        char *text = mot_tokenizer_decode(o->tokenizer, row->ids, (size_t)n, 1, &bytes);
         int found = 0;
-        for (int i = 0; i < o->n_stop && !found; i++) { found = strstr(text, o->stop[i]) != NULL; }
+        for (int i = 0; i < o->n_stop && !found; i++) {
+            found = memmem(text, bytes, o->stop[i], strlen(o->stop[i])) != NULL;
+        }
         free(text);
         if (found) { return n; }
     }
@@ -300,6 +297,21 @@ static void create_row(struct mot_row *row, struct mot_group *g, int sample, int
     row->device = mot_alloc(n);
 }
 
+/* What the tasks' random numbers can tell apart (generate.h), and an int count. */
+static int check_counts(int n_prompts, int samples)
+{
+    enum { MOST = 65536 };
+    if (n_prompts > MOST || samples > MOST) {
+        return mot_fail(EINVAL, "%d prompts with %d answers each: at most %d of both at once",
+                        n_prompts, samples, MOST);
+    }
+    if ((int64_t)n_prompts * samples > INT_MAX) {
+        return mot_fail(EINVAL, "%d prompts with %d answers each: more than %d rows at once",
+                        n_prompts, samples, INT_MAX);
+    }
+    return 0;
+}
+
 static int create_groups(struct mot_rollout *rollout, const struct mot_prompt *prompts, int samples,
                          int max_position, int max_completion)
 {
@@ -337,9 +349,11 @@ int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->changed, NULL);
     r->groups = mot_alloc_zeroed((size_t)n_prompts, sizeof(struct mot_group));
-    const int error =
-        create_groups(r, prompts, samples, actor->transformer.layout.shape.max_position,
-                      options->max_completion_length);
+    int error = check_counts(n_prompts, samples);
+    if (error == 0) {
+        error = create_groups(r, prompts, samples, actor->transformer.layout.shape.max_position,
+                              options->max_completion_length);
+    }
     if (error) {
         mot_version_release(version);
         mot_rollout_destroy(r);
@@ -354,7 +368,7 @@ int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
                                     .rows_left = n_prompts * samples};
     pthread_mutex_init(&s->mutex, NULL);
     if (s->options.max_tasks <= 0) { s->options.max_tasks = mot_cpu_workers(); }
-    s->waiting = mot_alloc((size_t)(n_prompts * samples) * sizeof(struct mot_row *));
+    s->waiting = mot_alloc((size_t)s->rows_left * sizeof(struct mot_row *));
     r->state = s;
     *rollout = r; /* before the first task: a listener may look at it */
     pthread_mutex_lock(&s->mutex);

@@ -91,7 +91,8 @@ struct mot_prompt {
     int example;
 };
 
-/* Prompts that leave no room for one token are an error.  Takes a reference of version and lets it
+/* Prompts that leave no room for one token are an error, and so are more than 65536 prompts or
+ * samples.  Takes a reference of version and lets it
  * go after the last submission.  Returns at once. */
 int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
                       const struct mot_prompt *prompts, int n_prompts, int samples,
