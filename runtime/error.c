@@ -95,7 +95,8 @@ static void *checked(void *memory, size_t bytes)
 {
     if (memory == NULL && bytes > 0) {
         fprintf(stderr, "motley: out of memory: %zu bytes could not be had\n", bytes);
-        exit(1);
+        fflush(NULL);
+        _exit(1); /* not exit: other threads may be at work, this may be one of StarPU's */
     }
     return memory;
 }
