@@ -5,10 +5,10 @@
  *                                                           update ◄─ norm ◄─ reduce ◄┘
  *
  * Every arrow is submitted by the callback that completes its last input: a row that ends early is
- * scored while others are generated, and the gradient of a micro-batch starts when its own groups are
- * scored, whatever the rest of the rollout is doing.  The update waits for the end of the rollout, which
- * reads the weights that it changes.  It ends the step; with several iterations or mini-batches the
- * next optimiser step follows.
+ * scored while others are generated, and the gradient of a micro-batch starts when its own groups
+ * are scored, whatever the rest of the rollout is doing.  The update waits for the end of the
+ * rollout, which reads the weights that it changes.  It ends the step; with several iterations or
+ * mini-batches the next optimiser step follows.
  *
  * Algorithm: Shao et al. 2024, arXiv:2402.03300, section 4.1, with the variants of
  * codelets/policy_loss.h.  The log-probs stored by the sampler are those of the policy at the start

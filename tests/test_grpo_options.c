@@ -1,5 +1,5 @@
-/* motley grpo and motley sft refuse sizes that do not go together or that an int cannot count: one line
- * that names the option and what is wrong, exit code 1, and no run directory is left.
+/* motley grpo and motley sft refuse sizes that do not go together or that an int cannot count: one
+ * line that names the option and what is wrong, exit code 1, and no run directory is left.
  * Run it alone: ./test_grpo_options */
 #include "program.h"
 
