@@ -217,17 +217,19 @@ void mot_app_rollout_options(const struct mot_sampling_config *config,
                              struct mot_rollout_options *options)
 {
     const struct mot_model_info *info = &model->actor.info;
-    *options = (struct mot_rollout_options){.sampling = {.temperature = (float)config->temperature,
-                                                         .top_k = config->top_k,
-                                                         .top_p = (float)config->top_p,
-                                                         .min_p = (float)config->min_p},
-                                            .max_completion_length = config->max_completion_length,
-                                            .chunk = config->chunk,
-                                            .rows_per_task = config->rows_per_task,
-                                            .seed = (uint64_t)config->seed,
-                                            .n_stop = config->stop.n,
-                                            .stop = config->stop.item,
-                                            .tokenizer = model->tokenizer};
+    *options =
+        (struct mot_rollout_options){.sampling = {.temperature = (float)config->temperature,
+                                                  .top_k = config->top_k,
+                                                  .top_p = (float)config->top_p,
+                                                  .min_p = (float)config->min_p},
+                                     .max_completion_length = config->max_completion_length,
+                                     .chunk = config->chunk,
+                                     .rows_per_task = config->rows_per_task,
+                                     .pack_weights = (enum mot_pack_weights)config->pack_weights,
+                                     .seed = (uint64_t)config->seed,
+                                     .n_stop = config->stop.n,
+                                     .stop = config->stop.item,
+                                     .tokenizer = model->tokenizer};
     if (options->rows_per_task == 0) {
         const int64_t share = (rows + mot_cpu_workers() - 1) / mot_cpu_workers();
         options->rows_per_task = share < 64 ? (int)share : 64;

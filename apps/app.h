@@ -105,10 +105,19 @@ struct mot_model_config {
 
 struct mot_sampling_config {
     double temperature, top_p, min_p;
-    int top_k, max_completion_length, chunk, rows_per_task, ignore_eos;
+    int top_k, max_completion_length, chunk, rows_per_task, pack_weights, ignore_eos;
     struct mot_list stop;
     int64_t seed;
 };
+/* The words are those of enum mot_pack_weights. */
+#define MOT_PACK_WEIGHTS_ROW(config, member)                                                       \
+    {                                                                                              \
+        "pack_weights", MOT_OPTION_CHOICE, offsetof(config, member), "auto", "auto|true|false", 0, \
+            0, NULL,                                                                               \
+            "Generate from a second, rearranged copy of the weights: sooner, for more memory; "    \
+            "auto: when it pays.",                                                                 \
+            NULL                                                                                   \
+    }
 #define MOT_SAMPLING_ROWS(config, m, temperature_text, length_text)                            \
     {"temperature",                                                                            \
      MOT_OPTION_FLOAT,                                                                         \
@@ -194,6 +203,7 @@ struct mot_sampling_config {
          "rows",                                                                               \
          "Rows a generate task continues; 0: all rows shared out to the workers, at most 64.", \
          NULL},                                                                                \
+        MOT_PACK_WEIGHTS_ROW(config, m.pack_weights),                                          \
     {                                                                                          \
         "seed", MOT_OPTION_INT64, offsetof(config, m.seed), "42", NULL, 0, 9e15, NULL,         \
             "Seed of everything random.", NULL                                                 \

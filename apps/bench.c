@@ -20,7 +20,7 @@
 struct bench_config {
     struct mot_machine_config machine;
     struct mot_model_config model;
-    int repeats, batch, prompt_length, new_tokens, train_tokens, prompts, generations;
+    int repeats, batch, prompt_length, new_tokens, train_tokens, prompts, generations, pack_weights;
 };
 
 static const char usage[] =
@@ -46,6 +46,7 @@ static const struct mot_option options[] = {
      NULL},
     {"num_generations", MOT_OPTION_INT, AT(generations), "4", NULL, 2, 65535, "answers",
      "grpo: answers per prompt.", NULL},
+    MOT_PACK_WEIGHTS_ROW(struct bench_config, pack_weights),
     MOT_MACHINE_ROWS(struct bench_config, machine),
     {0},
 };
@@ -131,6 +132,8 @@ static int time_rollout(const struct bench *b, const struct mot_prompt *prompts,
     const struct mot_rollout_options o = {.sampling = {.temperature = 1.0f, .top_p = 1.0f},
                                           .max_completion_length = new_tokens,
                                           .rows_per_task = per_worker,
+                                          .pack_weights =
+                                              (enum mot_pack_weights)b->config->pack_weights,
                                           .seed = 1,
                                           .tokenizer = b->model->tokenizer};
     const struct mot_rollout_listener listener = {0};
@@ -268,6 +271,7 @@ static int grpo_step(struct bench *b, const struct mot_dataset *dataset, struct 
         .sampling = {.temperature = 1.0f, .top_p = 1.0f},
         .max_completion_length = b->config->new_tokens > 0 ? b->config->new_tokens : 64,
         .rows_per_task = answers,
+        .pack_weights = (enum mot_pack_weights)b->config->pack_weights,
         .seed = 1,
         .tokenizer = b->model->tokenizer};
     int error = mot_reward_functions_open(names, 1, NULL, 0, &functions);

@@ -1,5 +1,6 @@
 /* generate: CPU variant, codelet, submission.  See generate.h. */
 #include "generate.h"
+#include "packed_weights.h"
 #include "prefill.h"
 #include "rng.h"
 #include <stdlib.h>
@@ -26,7 +27,8 @@ const struct mot_sampled *mot_drawn_tokens(const struct mot_drawn *drawn, int ro
 /* The task's argument: one block, copied at submission. */
 struct argument {
     const struct mot_stage_context *context;
-    int n_groups, n_prompts, n_rows, tokens_max;
+    int n_groups, n_packed; /* buffers before the prompts' */
+    int n_prompts, n_rows, tokens_max;
     struct mot_sampling sampling;
     uint64_t seed;
     uint32_t rng_step;
@@ -40,6 +42,8 @@ struct decode {
     struct mot_exec *e;
     const struct argument *a;
     float **pointers; /* all buffers of the task */
+    float **packed;   /* those of packed weights; NULL: none */
+    float **prompts, **rows;
     struct mot_drawn *drawn;
     int *active; /* rows of the task that go on */
     int n_active;
@@ -69,13 +73,13 @@ static void next_hidden(struct decode *d)
         const int fresh = d->drawn->row[r].n;
         d->ids[T] = fresh > 0 ? tokens_of(d->drawn, r)[fresh - 1].id : row->last_id;
         d->position[T] = row->prompt_tokens + n - 1;
-        float *prompt = d->pointers[a->n_groups + row->prompt];
+        float *prompt = d->prompts[row->prompt];
         d->segments[T] = (struct mot_segment){
             .first = T,
             .count = 1,
             .position = d->position[T],
             .prefix = mot_prompt_cache_kv(prompt, row->prompt_tokens),
-            .own = {.data = d->pointers[a->n_groups + a->n_prompts + r],
+            .own = {.data = d->rows[r],
                     .capacity = row->capacity,
                     .first_position = row->prompt_tokens},
         };
@@ -84,16 +88,15 @@ static void next_hidden(struct decode *d)
     const struct mot_batch batch = {
         .T = T, .n_segments = T, .ids = d->ids, .position = d->position, .segments = d->segments};
     if (T > 0) {
-        mot_transformer_forward(d->e, transformer, (const float *const *)d->pointers, &batch,
-                                d->forwarded, NULL);
+        mot_transformer_forward_packed(d->e, transformer, (const float *const *)d->pointers,
+                                       (const float *const *)d->packed, &batch, d->forwarded);
     }
     const float *from = d->forwarded;
     for (int i = 0; i < d->n_active; i++) {
         const struct mot_generate_row *row = &a->rows[d->active[i]];
         const float *state = from;
         if (tokens_so_far(d, d->active[i]) == 0) {
-            state = mot_prompt_cache_hidden(shape, d->pointers[a->n_groups + row->prompt],
-                                            row->prompt_tokens);
+            state = mot_prompt_cache_hidden(shape, d->prompts[row->prompt], row->prompt_tokens);
         } else {
             from += C;
         }
@@ -119,8 +122,9 @@ static void draw_tokens(struct decode *d)
                                     row->rng_prompt << 16 | row->rng_sample,
                                     (uint32_t)tokens_so_far(d, d->active[i]));
     }
-    mot_head_sample(d->e, a->context->transformer, (const float *const *)d->pointers, d->hidden,
-                    d->n_active, &a->sampling, d->uniform, d->sampled);
+    const float *head = d->packed ? d->packed[a->n_packed - 1] : NULL;
+    mot_head_sample(d->e, a->context->transformer, (const float *const *)d->pointers, head,
+                    d->hidden, d->n_active, &a->sampling, d->uniform, d->sampled);
     int still = 0;
     for (int i = 0; i < d->n_active; i++) {
         const int r = d->active[i];
@@ -140,10 +144,13 @@ static void generate_cpu(void *buffers[], void *cl_arg)
     struct mot_exec *e = mot_cpu_exec();
     const size_t C = (size_t)a->context->transformer->layout.shape.hidden_size;
     const size_t n = (size_t)a->n_rows;
-    const int n_buffers = a->n_groups + a->n_prompts + a->n_rows;
+    const int n_buffers = a->n_groups + a->n_packed + a->n_prompts + a->n_rows;
     struct decode d = {.e = e, .a = a, .n_active = a->n_rows};
     d.pointers = mot_arena_take(e->arena, (size_t)n_buffers * sizeof(float *));
     mot_stage_pointers(buffers, n_buffers, d.pointers);
+    d.packed = a->n_packed > 0 ? d.pointers + a->n_groups : NULL;
+    d.prompts = d.pointers + a->n_groups + a->n_packed;
+    d.rows = d.prompts + a->n_prompts;
     d.drawn = (struct mot_drawn *)STARPU_VECTOR_GET_PTR(buffers[n_buffers]);
     d.drawn->n_rows = a->n_rows;
     d.drawn->tokens_max = a->tokens_max;
@@ -208,11 +215,14 @@ static void fill_hint(const struct mot_generate *g, int tokens_max, struct mot_h
 int mot_insert_generate(const struct mot_generate *g)
 {
     MOT_ASSERT(g->n_rows > 0 && g->n_eos <= MOT_EOS_MAX);
-    const int n_groups = g->context->transformer->layout.n_groups;
+    const struct mot_layout *layout = &g->context->transformer->layout;
+    const int n_groups = layout->n_groups;
+    const int n_packed = g->packed ? mot_packing_groups(layout) : 0;
     const size_t bytes = sizeof(struct argument) + (size_t)g->n_rows * sizeof(g->rows[0]);
     struct argument *a = mot_alloc(bytes);
     *a = (struct argument){.context = g->context,
                            .n_groups = n_groups,
+                           .n_packed = n_packed,
                            .n_prompts = g->n_prompts,
                            .n_rows = g->n_rows,
                            .tokens_max = mot_generate_tokens_max(g),
@@ -224,6 +234,7 @@ int mot_insert_generate(const struct mot_generate *g)
     memcpy(a->rows, g->rows, (size_t)g->n_rows * sizeof(g->rows[0]));
     struct mot_buffers b = {0};
     mot_buffers_add_all(&b, g->weights, n_groups, STARPU_R);
+    mot_buffers_add_all(&b, g->packed, n_packed, STARPU_R);
     mot_buffers_add_all(&b, g->prompts, g->n_prompts, STARPU_R);
     for (int r = 0; r < g->n_rows; r++) {
         MOT_ASSERT(g->rows[r].n < g->rows[r].max_tokens);

@@ -1,6 +1,7 @@
 /* generate: continues rows (answers under way) by at most `chunk` tokens each, then yields.
  *
  *   weights  R   (n_groups) one buffer per layer group
+ *   packed   R   their packed copies (packed_weights.h), or none
  *   prompts  R   (n_prompts) prompt caches of prefill.h, each once
  *   rows     RW  (n_rows) keys and values of the answer's own tokens (struct mot_kv, capacity
  *                slots, first position = prompt length); W for a row without tokens yet
@@ -41,6 +42,7 @@ const struct mot_sampled *mot_drawn_tokens(const struct mot_drawn *drawn, int ro
 struct mot_generate {
     const struct mot_stage_context *context;
     const starpu_data_handle_t *weights;
+    const starpu_data_handle_t *packed; /* (mot_packing_groups()) or NULL: without; equal bits */
     int n_prompts, n_rows;
     const starpu_data_handle_t *prompts;    /* (n_prompts) */
     const starpu_data_handle_t *row_caches; /* (n_rows) */

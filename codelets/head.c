@@ -15,6 +15,14 @@ static int head_group(const struct mot_layout *layout)
     return layout->shape.tied ? 0 : layout->n_groups - 1;
 }
 
+void mot_head_pack(struct mot_exec *e, const struct mot_transformer *t, const float *group,
+                   float *packed)
+{
+    const struct mot_layout *layout = &t->layout;
+    e->kernels->linear_pack(e, layout->shape.vocab_size, layout->shape.hidden_size,
+                            group + head_offset(layout), packed);
+}
+
 void mot_head_logits(struct mot_exec *e, const struct mot_transformer *t,
                      const float *const *weights, const float *hidden, int n, float *logits)
 {
@@ -103,14 +111,18 @@ void mot_head_loss(struct mot_exec *e, const struct mot_transformer *t, const fl
 }
 
 void mot_head_sample(struct mot_exec *e, const struct mot_transformer *t,
-                     const float *const *weights, const float *hidden, int n,
+                     const float *const *weights, const float *packed, const float *hidden, int n,
                      const struct mot_sampling *sampling, const float *uniform,
                      struct mot_sampled *out)
 {
-    const int V = t->layout.shape.vocab_size;
+    const int V = t->layout.shape.vocab_size, C = t->layout.shape.hidden_size;
     const size_t mark = mot_arena_mark(e->arena);
     float *logits = mot_take_floats(e, (size_t)n, (size_t)V);
-    mot_head_logits(e, t, weights, hidden, n, logits);
+    if (packed) {
+        e->kernels->linear_packed(e, n, V, C, hidden, packed, NULL, logits);
+    } else {
+        mot_head_logits(e, t, weights, hidden, n, logits);
+    }
     e->kernels->sample(e, n, V, logits, sampling, uniform, out);
     mot_arena_reset(e->arena, mark);
 }

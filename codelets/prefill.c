@@ -1,5 +1,6 @@
 /* prefill: CPU variant, codelet, submission.  See prefill.h. */
 #include "prefill.h"
+#include "packed_weights.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ const float *mot_prompt_cache_hidden(const struct mot_model_shape *shape, const 
 /* The task's argument: one block, copied at submission. */
 struct argument {
     const struct mot_stage_context *context;
-    int n_groups, n_prompts, T;
+    int n_groups, n_packed, n_prompts, T;
     int32_t data[]; /* lengths (n_prompts), then ids (T) */
 };
 
@@ -33,9 +34,11 @@ static void prefill_cpu(void *buffers[], void *cl_arg)
     const struct mot_model_shape *shape = &transformer->layout.shape;
     struct mot_exec *e = mot_cpu_exec();
     const size_t C = (size_t)shape->hidden_size, T = (size_t)a->T;
-    const int n_buffers = a->n_groups + a->n_prompts;
+    const int n_buffers = a->n_groups + a->n_packed + a->n_prompts;
     float **pointers = mot_arena_take(e->arena, (size_t)n_buffers * sizeof(float *));
     mot_stage_pointers(buffers, n_buffers, pointers);
+    float **packed = a->n_packed > 0 ? pointers + a->n_groups : NULL;
+    float **caches = pointers + a->n_groups + a->n_packed;
 
     struct mot_segment *segments =
         mot_arena_take(e->arena, (size_t)a->n_prompts * sizeof(*segments));
@@ -45,7 +48,7 @@ static void prefill_cpu(void *buffers[], void *cl_arg)
     for (int p = 0; p < a->n_prompts; p++) {
         const int n = a->data[p];
         segments[p] = (struct mot_segment){.first = first, .count = n};
-        segments[p].own = mot_prompt_cache_kv(pointers[a->n_groups + p], n);
+        segments[p].own = mot_prompt_cache_kv(caches[p], n);
         for (int i = 0; i < n; i++) { position[first + i] = i; }
         first += n;
     }
@@ -54,10 +57,11 @@ static void prefill_cpu(void *buffers[], void *cl_arg)
                                     .ids = a->data + a->n_prompts,
                                     .position = position,
                                     .segments = segments};
-    mot_transformer_forward(e, transformer, (const float *const *)pointers, &batch, hidden, NULL);
+    mot_transformer_forward_packed(e, transformer, (const float *const *)pointers,
+                                   (const float *const *)packed, &batch, hidden);
     for (int p = 0; p < a->n_prompts; p++) {
         const size_t last = (size_t)(segments[p].first + segments[p].count - 1);
-        float *cache = pointers[a->n_groups + p];
+        float *cache = caches[p];
         memcpy(cache + mot_kv_bytes(shape, segments[p].count) / sizeof(float), hidden + last * C,
                C * sizeof(float));
     }
@@ -84,8 +88,12 @@ int mot_insert_prefill(const struct mot_prefill *p)
     }
     const size_t bytes = sizeof(struct argument) + (size_t)(p->n_prompts + T) * sizeof(int32_t);
     struct argument *a = mot_alloc(bytes);
-    *a = (struct argument){
-        .context = p->context, .n_groups = layout->n_groups, .n_prompts = p->n_prompts, .T = T};
+    const int n_packed = p->packed ? mot_packing_groups(layout) : 0;
+    *a = (struct argument){.context = p->context,
+                           .n_groups = layout->n_groups,
+                           .n_packed = n_packed,
+                           .n_prompts = p->n_prompts,
+                           .T = T};
     int32_t *ids = a->data + p->n_prompts;
     for (int i = 0; i < p->n_prompts; i++) {
         a->data[i] = p->lengths[i];
@@ -94,6 +102,7 @@ int mot_insert_prefill(const struct mot_prefill *p)
     }
     struct mot_buffers b = {0};
     mot_buffers_add_all(&b, p->weights, layout->n_groups, STARPU_R);
+    mot_buffers_add_all(&b, p->packed, n_packed, STARPU_R);
     mot_buffers_add_all(&b, p->caches, p->n_prompts, STARPU_W);
     struct mot_task task = {.codelet = &prefill_codelet,
                             .name = "rollout.prefill",

@@ -1,6 +1,7 @@
 /* prefill: forwards whole prompts, once each, and keeps their keys and values for the answers.
  *
  *   weights  R  (n_groups) one buffer per layer group
+ *   packed   R  their packed copies (packed_weights.h), or none
  *   caches   W  (n_prompts) one per prompt: mot_prompt_cache_floats(shape, n) float32: keys and
  *               values of its n tokens (struct mot_kv, capacity n), then the final hidden state (C)
  *               of its last token, from which every answer draws its first
@@ -19,6 +20,7 @@ const float *mot_prompt_cache_hidden(const struct mot_model_shape *shape, const 
 struct mot_prefill {
     const struct mot_stage_context *context;
     const starpu_data_handle_t *weights;
+    const starpu_data_handle_t *packed; /* (mot_packing_groups()) or NULL: without; equal bits */
     int n_prompts;
     const int *lengths;                 /* (n_prompts) tokens, >= 1 */
     const int32_t *const *ids;          /* (n_prompts) copied */

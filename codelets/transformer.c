@@ -34,6 +34,39 @@ void mot_transformer_destroy(struct mot_transformer *t)
     mot_layout_destroy(&t->layout);
 }
 
+void mot_transformer_find_packing(struct mot_transformer *t, const struct mot_kernels *kernels)
+{
+    const struct mot_model_shape *s = &t->layout.shape;
+    const int C = s->hidden_size, I = s->intermediate_size, HD = s->n_heads * s->head_dim;
+    const int sizes[5][2] = {
+        {mot_qkv_width(s), C}, {C, HD}, {2 * I, C}, {C, I}, {s->vocab_size, C}};
+    size_t floats[5];
+    t->packing = (struct mot_packing){0};
+    for (int i = 0; i < 5; i++) {
+        const size_t bytes = kernels->linear_pack_bytes(sizes[i][0], sizes[i][1]);
+        if (bytes == 0) { return; }
+        floats[i] = bytes / sizeof(float);
+    }
+    t->packing.o = floats[0];
+    t->packing.gate_up = t->packing.o + floats[1];
+    t->packing.down = t->packing.gate_up + floats[2];
+    t->packing.layer_floats = t->packing.down + floats[3];
+    t->packing.head_floats = floats[4];
+}
+
+void mot_transformer_pack_layer(struct mot_exec *e, const struct mot_transformer *t,
+                                const float *group, float *packed)
+{
+    const struct mot_model_shape *s = &t->layout.shape;
+    const struct mot_packing *at = &t->packing;
+    const struct mot_layer_weights w = mot_layer_weights(&t->layout, group);
+    const int C = s->hidden_size, I = s->intermediate_size;
+    e->kernels->linear_pack(e, mot_qkv_width(s), C, w.qkv, packed);
+    e->kernels->linear_pack(e, C, s->n_heads * s->head_dim, w.o, packed + at->o);
+    e->kernels->linear_pack(e, 2 * I, C, w.gate_up, packed + at->gate_up);
+    e->kernels->linear_pack(e, C, I, w.down, packed + at->down);
+}
+
 size_t mot_kv_bytes(const struct mot_model_shape *s, int capacity)
 {
     return (size_t)s->n_layers * 2 * (size_t)s->n_kv_heads * (size_t)capacity * (size_t)s->head_dim
@@ -92,30 +125,42 @@ struct layer_scratch {
     float *swiglu; /* (T, I) */
 };
 
-/* next (T, C) = the layer's output; may be a->x. */
+/* y = x w^T + bias, with the matrix at `offset` of the layer's packed group where there is one. */
+static void multiply(struct mot_exec *e, int T, int N, int K, const float *x, const float *w,
+                     const float *packed, size_t offset, const float *bias, float *y)
+{
+    if (packed) {
+        e->kernels->linear_packed(e, T, N, K, x, packed + offset, bias, y);
+    } else {
+        e->kernels->linear(e, T, N, K, x, w, bias, y);
+    }
+}
+
+/* next (T, C) = the layer's output; may be a->x.  packed: the layer's packed group, or NULL. */
 static void layer_forward(struct mot_exec *e, const struct mot_transformer *t, int layer,
-                          const struct mot_layer_weights *w, const struct mot_batch *batch,
-                          const struct mot_layer_activations *a, const struct layer_scratch *tmp,
-                          float *next)
+                          const struct mot_layer_weights *w, const float *packed,
+                          const struct mot_batch *batch, const struct mot_layer_activations *a,
+                          const struct layer_scratch *tmp, float *next)
 {
     const struct mot_kernels *k = e->kernels;
     const struct mot_model_shape *s = &t->layout.shape;
     const int T = batch->T, C = s->hidden_size, I = s->intermediate_size;
     const int HD = s->n_heads * s->head_dim;
+    const struct mot_packing *at = &t->packing;
     const size_t TC = (size_t)T * (size_t)C;
     float *qkv = s->qk_norm ? tmp->qkv : a->qkv;
 
     k->rmsnorm(e, T, C, C, a->x, w->input_norm, s->norm_eps, tmp->normed, NULL);
-    k->linear(e, T, mot_qkv_width(s), C, tmp->normed, w->qkv, w->qkv_bias, a->qkv);
+    multiply(e, T, mot_qkv_width(s), C, tmp->normed, w->qkv, packed, 0, w->qkv_bias, a->qkv);
     mot_qkv_finish(e, t, w, batch, a->qkv, qkv, NULL);
     k->attention(e, s, layer, batch->segments, batch->n_segments, qkv, a->attention, a->lse);
-    k->linear(e, T, C, HD, a->attention, w->o, NULL, tmp->normed);
+    multiply(e, T, C, HD, a->attention, w->o, packed, at->o, NULL, tmp->normed);
     k->add(e, TC, a->x, tmp->normed, a->middle);
 
     k->rmsnorm(e, T, C, C, a->middle, w->post_norm, s->norm_eps, tmp->normed, NULL);
-    k->linear(e, T, 2 * I, C, tmp->normed, w->gate_up, NULL, a->gate_up);
+    multiply(e, T, 2 * I, C, tmp->normed, w->gate_up, packed, at->gate_up, NULL, a->gate_up);
     k->swiglu(e, T, I, a->gate_up, tmp->swiglu);
-    k->linear(e, T, C, I, tmp->swiglu, w->down, NULL, tmp->normed);
+    multiply(e, T, C, I, tmp->swiglu, w->down, packed, at->down, NULL, tmp->normed);
     k->add(e, TC, a->middle, tmp->normed, next);
 }
 
@@ -162,9 +207,9 @@ static void check_batch(const struct mot_model_shape *s, const struct mot_batch 
     MOT_ASSERT(row == batch->T);
 }
 
-void mot_transformer_forward(struct mot_exec *e, const struct mot_transformer *t,
-                             const float *const *weights, const struct mot_batch *batch,
-                             float *hidden, struct mot_activations **keep)
+static void forward(struct mot_exec *e, const struct mot_transformer *t,
+                    const float *const *weights, const float *const *packed,
+                    const struct mot_batch *batch, float *hidden, struct mot_activations **keep)
 {
     const struct mot_kernels *k = e->kernels;
     const struct mot_model_shape *s = &t->layout.shape;
@@ -190,11 +235,26 @@ void mot_transformer_forward(struct mot_exec *e, const struct mot_transformer *t
     for (int l = 0; l < s->n_layers; l++) {
         const struct mot_layer_weights w = mot_layer_weights(&t->layout, weights[l + 1]);
         if (kept) { x = l + 1 < s->n_layers ? kept->layers[l + 1].x : kept->x; }
-        layer_forward(e, t, l, &w, batch, kept ? &kept->layers[l] : &one, &tmp, x);
+        layer_forward(e, t, l, &w, packed ? packed[l] : NULL, batch, kept ? &kept->layers[l] : &one,
+                      &tmp, x);
     }
     const float *final_norm = weights[t->layout.n_groups - 1] + t->layout.final_norm_offset;
     k->rmsnorm(e, T, C, C, x, final_norm, s->norm_eps, hidden, NULL);
 
     mot_arena_reset(e->arena, mark);
     if (keep) { *keep = kept; }
+}
+
+void mot_transformer_forward(struct mot_exec *e, const struct mot_transformer *t,
+                             const float *const *weights, const struct mot_batch *batch,
+                             float *hidden, struct mot_activations **keep)
+{
+    forward(e, t, weights, NULL, batch, hidden, keep);
+}
+
+void mot_transformer_forward_packed(struct mot_exec *e, const struct mot_transformer *t,
+                                    const float *const *weights, const float *const *packed,
+                                    const struct mot_batch *batch, float *hidden)
+{
+    forward(e, t, weights, packed, batch, hidden, NULL);
 }

@@ -7,13 +7,29 @@
 #include "kernels.h"
 #include <stdint.h>
 
+/* Where the packed matrices (kernels.h) of a layer lie in its packed group, in floats; qkv is first.
+ * The packed head is a group of its own. */
+struct mot_packing {
+    size_t o, gate_up, down, layer_floats;
+    size_t head_floats; /* 0: this device or machine has no packed weights */
+};
+
 /* What does not change during a run. */
 struct mot_transformer {
     struct mot_layout layout;
-    float *rope_table; /* (max_position, D/2, 2) */
+    struct mot_packing packing; /* zeros until mot_transformer_find_packing */
+    float *rope_table;          /* (max_position, D/2, 2) */
 };
 int mot_transformer_create(struct mot_transformer *t, const struct mot_model_shape *shape);
 void mot_transformer_destroy(struct mot_transformer *t);
+
+/* Asks the device for the sizes of packed matrices; after mot_matmul_self_test. */
+void mot_transformer_find_packing(struct mot_transformer *t, const struct mot_kernels *kernels);
+/* The matrices of a layer's group, and the head's of its group, into their packed groups. */
+void mot_transformer_pack_layer(struct mot_exec *e, const struct mot_transformer *t,
+                                const float *group, float *packed);
+void mot_head_pack(struct mot_exec *e, const struct mot_transformer *t, const float *group,
+                   float *packed);
 
 /* Bytes of a struct mot_kv's data with that many slots, all layers. */
 size_t mot_kv_bytes(const struct mot_model_shape *shape, int capacity);
@@ -34,6 +50,10 @@ struct mot_activations;
 void mot_transformer_forward(struct mot_exec *e, const struct mot_transformer *t,
                              const float *const *weights, const struct mot_batch *batch,
                              float *hidden, struct mot_activations **keep);
+/* The same bits with packed[l] for the matrices of layer l; packed NULL: without.  Keeps nothing. */
+void mot_transformer_forward_packed(struct mot_exec *e, const struct mot_transformer *t,
+                                    const float *const *weights, const float *const *packed,
+                                    const struct mot_batch *batch, float *hidden);
 
 /* grads[g] += gradient of a loss whose gradient with respect to hidden is dhidden (T, C; lost).
  * batch is the forward's; here segments share prefixes only with segments of the same batch (the
@@ -65,9 +85,10 @@ void mot_head_loss(struct mot_exec *e, const struct mot_transformer *t, const fl
                    void *context, float *logprob, float *entropy, float *dhidden,
                    float *const *grads);
 
-/* Draws one id per row of hidden (n, C); logits of all n rows at once. */
+/* Draws one id per row of hidden (n, C); logits of all n rows at once.  packed: the head's, which
+ * then replaces its weights; or NULL. */
 void mot_head_sample(struct mot_exec *e, const struct mot_transformer *t,
-                     const float *const *weights, const float *hidden, int n,
+                     const float *const *weights, const float *packed, const float *hidden, int n,
                      const struct mot_sampling *sampling, const float *uniform,
                      struct mot_sampled *out);
 /* logits (n, V) of rows of hidden (n, C). */

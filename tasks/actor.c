@@ -1,6 +1,7 @@
 /* The actor's memory, handles and versions.  See actor.h. */
 #include "actor.h"
 #include "cast.h"
+#include "packed_weights.h"
 #include "stages.h"
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,7 @@ int mot_actor_create(struct mot_actor *actor, struct mot_model *model,
     int status = mot_matmul_self_test(&model->info.shape);
     if (status == 0) { status = mot_transformer_create(&made.transformer, &model->info.shape); }
     if (status < 0) { return status; }
+    mot_transformer_find_packing(&made.transformer, &mot_kernels_cpu);
     if (made.options.max_versions == 0) { made.options.max_versions = 2; }
     *actor = made;
     pthread_mutex_init(&actor->mutex, NULL);
@@ -154,6 +156,38 @@ struct mot_version *mot_actor_read(struct mot_actor *actor)
     return version;
 }
 
+static starpu_data_handle_t *pack(struct mot_version *v, int step)
+{
+    const struct mot_transformer *t = &v->actor->transformer;
+    const int n = mot_packing_groups(&t->layout);
+    starpu_data_handle_t *packed = handle_array(n);
+    for (int i = 0; i < n; i++) {
+        packed[i] = mot_float_vector(mot_packing_floats(t, i));
+        const int group = mot_packing_source(&t->layout, i);
+        const struct mot_pack_weights task = {
+            .context = &v->actor->context,
+            .index = i,
+            .plain = v->groups[group],
+            .packed = packed[i],
+            .hint = {.stage = MOT_STAGE_CAST, .step = step, .group = group, .version = v->number},
+        };
+        mot_task_must(mot_insert_pack_weights(&task));
+    }
+    return packed;
+}
+
+const starpu_data_handle_t *mot_version_packed(struct mot_version *version, int create, int step)
+{
+    struct mot_actor *actor = version->actor;
+    pthread_mutex_lock(&actor->mutex);
+    if (version->packed == NULL && create && actor->transformer.packing.head_floats > 0) {
+        version->packed = pack(version, step);
+    }
+    const starpu_data_handle_t *packed = version->packed;
+    pthread_mutex_unlock(&actor->mutex);
+    return packed;
+}
+
 void mot_version_release(struct mot_version *version)
 {
     struct mot_actor *actor = version->actor;
@@ -169,6 +203,11 @@ void mot_version_release(struct mot_version *version)
         }
         free(version->groups);
     }
+    const int n = mot_packing_groups(&actor->transformer.layout);
+    for (int i = 0; version->packed != NULL && i < n; i++) {
+        starpu_data_unregister_submit(version->packed[i]);
+    }
+    free(version->packed);
     free(version);
 }
 

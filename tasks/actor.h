@@ -20,6 +20,7 @@ struct mot_version {
     int number; /* optimiser steps that went into it, those before a checkpoint included */
     int n_groups;
     starpu_data_handle_t *groups; /* (n_groups) */
+    starpu_data_handle_t *packed; /* (mot_packing_groups()); NULL: nobody has asked for them */
     int references;
     int is_master; /* handles belong to the actor */
 };
@@ -58,6 +59,10 @@ void mot_actor_destroy(struct mot_actor *actor); /* all tasks done */
 
 /* The current version with a reference more; let go after the last reader is submitted. */
 struct mot_version *mot_actor_read(struct mot_actor *actor);
+/* The version's packed weights (codelets/packed_weights.h), made by tasks submitted on the first
+ * call with create 1 (hints say that step), retired with the version.  NULL: there are none, or
+ * create is 0 and nobody has asked before. */
+const starpu_data_handle_t *mot_version_packed(struct mot_version *version, int create, int step);
 void mot_version_release(struct mot_version *version);
 /* After the updates of an optimiser step are submitted: the next version becomes current (casts are
  * submitted where versions are copies).  mot_train does it. */

@@ -12,6 +12,7 @@ struct mot_rollout_state {
     struct mot_rollout *rollout;
     struct mot_actor *actor;
     struct mot_version *version;
+    const starpu_data_handle_t *packed; /* of the version; NULL: plain weights alone */
     struct mot_rollout_options options;
     struct mot_rollout_listener listener;
     struct mot_row **waiting; /* rows under way that no task holds, oldest first */
@@ -67,6 +68,7 @@ static int prefill_new_groups(struct mot_rollout_state *s, struct mot_row *const
     s->rollout->prefill_tasks++;
     const struct mot_prefill prefill = {.context = &s->actor->context,
                                         .weights = s->version->groups,
+                                        .packed = s->packed,
                                         .n_prompts = count,
                                         .lengths = lengths,
                                         .ids = ids,
@@ -110,6 +112,7 @@ static void submit(struct mot_rollout_state *s, struct mot_row *const *rows, int
     }
     struct mot_generate generate = {.context = &s->actor->context,
                                     .weights = s->version->groups,
+                                    .packed = s->packed,
                                     .n_prompts = n_prompts,
                                     .n_rows = n,
                                     .prompts = prompts,
@@ -337,6 +340,20 @@ static int create_groups(struct mot_rollout *rollout, const struct mot_prompt *p
     return 0;
 }
 
+/* The packed weights that the options ask for, or NULL.  Packing takes the time that about 15 decoding
+ * steps win by it; rows that end early make a rollout shorter than it looks here. */
+static const starpu_data_handle_t *packed_weights(struct mot_version *version, int n_rows,
+                                                  const struct mot_rollout_options *options)
+{
+    enum { PARAMETERS = 4000000, STEPS = 48 };
+    if (options->pack_weights == MOT_PACK_NEVER) { return NULL; }
+    const int tasks = (n_rows + options->rows_per_task - 1) / options->rows_per_task;
+    const int64_t steps = (int64_t)tasks * options->max_completion_length;
+    const int pays = version->actor->transformer.layout.parameters >= PARAMETERS && steps >= STEPS;
+    return mot_version_packed(version, pays || options->pack_weights == MOT_PACK_ALWAYS,
+                              options->step);
+}
+
 int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
                       const struct mot_prompt *prompts, int n_prompts, int samples,
                       const struct mot_rollout_options *options,
@@ -363,6 +380,7 @@ int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
     *s = (struct mot_rollout_state){.rollout = r,
                                     .actor = actor,
                                     .version = version,
+                                    .packed = packed_weights(version, n_prompts * samples, options),
                                     .options = *options,
                                     .listener = *listener,
                                     .rows_left = n_prompts * samples};

@@ -48,11 +48,17 @@ struct mot_group {
     starpu_data_handle_t cache; /* prompt cache; NULL when not alive */
 };
 
+/* Whether generation reads packed copies of the weights (codelets/packed_weights.h): the same
+ * tokens sooner, for the memory of one more copy.  Auto: when the model is larger than caches hold and
+ * the rollout long enough to win back the packing; also when they have been made already. */
+enum mot_pack_weights { MOT_PACK_AUTO, MOT_PACK_ALWAYS, MOT_PACK_NEVER };
+
 struct mot_rollout_options {
     struct mot_sampling sampling;
     int max_completion_length; /* tokens */
     int chunk;                 /* tokens a generate task adds per row; 0: to the end */
     int rows_per_task;
+    enum mot_pack_weights pack_weights;
     int max_tasks; /* generate tasks under way; 0: one per CPU worker */
     uint64_t seed;
     int n_eos;

@@ -3,9 +3,10 @@
  * for 1x1, 1x2 and 2x1 workers x cores and for chunks of 4 and 64 tokens: with the built-in model,
  * and with one whose MLP is 4864 wide, where a matrix product could take another order of its sum.
  * With random and two workers gradient tasks overlap: determinism is not had by serialising.  The
- * trainer's log-probs of the sampled tokens are the sampler's, exactly.  MOTLEY_TEST_FULL=1: all 30
+ * trainer's log-probs of the sampled tokens are the sampler's, exactly.  Packed weights change nothing.  MOTLEY_TEST_FULL=1: all 30
  * combinations. Run it alone: ./test_grpo_determinism */
 #include "byte_model.h"
+#include "kernels.h"
 #include "program.h"
 
 struct configuration {
@@ -68,14 +69,34 @@ static void check_metrics(const char *subject)
     free(name);
 }
 
-/* Run number `index`, compared with run 0. */
+/* Tasks of that name among the records. */
+static int tasks_named(const char *records, const char *task)
+{
+    json_t *lines = lines_load(records), *line;
+    size_t i;
+    int n = 0;
+    json_array_foreach(lines, i, line)
+    {
+        n += strcmp(text_at(line, "name"), task) == 0;
+    }
+    json_decref(lines);
+    return n;
+}
+
+/* Run number `index`, compared with run 0; every second one generates from packed weights, which are
+ * missing only where the matrix product is our own. */
 static void one(const struct subject *s, int index, const struct configuration *c)
 {
     setenv("STARPU_SCHED", c->policy, 1);
-    program_must(0,
-                 "grpo %s %s --output_dir @/%s-%d --max_steps 5 --save_steps 5 --quiet "
-                 "--workers %d --cores_per_worker %d --chunk %d --task_records @/records",
-                 s->arguments, common, s->name, index, c->workers, c->cores, c->chunk);
+    program_must(
+        0,
+        "grpo %s %s --output_dir @/%s-%d --max_steps 5 --save_steps 5 --quiet "
+        "--workers %d --cores_per_worker %d --chunk %d --pack_weights %s --task_records @/records",
+        s->arguments, common, s->name, index, c->workers, c->cores, c->chunk,
+        index % 2 == 1 ? "true" : "false");
+    const int packed = tasks_named("@/records", "rollout.pack");
+    const int wanted = index % 2 == 1 && strstr(mot_matmul_describe(), "brg:") != NULL;
+    check((packed > 0) == wanted, "%s-%d: %d tasks pack weights", s->name, index, packed);
     const int is_parallel = strcmp(c->policy, "random") == 0 && c->workers == 2;
     check(!is_parallel || overlaps("@/records") > 0, "%s: no gradient tasks overlap", s->name);
     if (index == 0) {

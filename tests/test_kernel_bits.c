@@ -36,11 +36,16 @@ static void expect_rows(const char *what, row_kernel kernel, size_t width)
 
 /* The sizes of the linear layer under test, and its inputs. */
 static int N, K;
-static float *x, *w, *bias;
+static float *x, *w, *bias, *packed;
 
 static void linear_rows(int first, int count, float *y)
 {
     e.kernels->linear(&e, count, N, K, x + (size_t)first * K, w, bias, y);
+}
+
+static void packed_rows(int first, int count, float *y)
+{
+    e.kernels->linear_packed(&e, count, N, K, x + (size_t)first * K, packed, bias, y);
 }
 
 static void grad_input_rows(int first, int count, float *dx)
@@ -55,6 +60,22 @@ static void grad_input_added_rows(int first, int count, float *dx)
     e.kernels->linear_grad_input(&e, count, N, K, x + (size_t)first * N, w, dx, 1);
 }
 
+/* Packed weights give the bits of plain ones, for every cutting; they may be missing altogether. */
+static void test_packed(void)
+{
+    const size_t bytes = e.kernels->linear_pack_bytes(N, K), n = (size_t)ROWS * N;
+    if (bytes == 0) { return; }
+    float *plain = nans(n), *y = nans(n);
+    packed = aligned_alloc(64, bytes);
+    memset(packed, 0xff, bytes);
+    e.kernels->linear_pack(&e, N, K, w, packed);
+    expect_rows("  packed", packed_rows, N);
+    linear_rows(0, ROWS, plain);
+    packed_rows(0, ROWS, y);
+    expect_equal("packed and plain", y, plain, n);
+    free(plain), free(y), free(packed);
+}
+
 static void test_linear(int outputs, int inputs)
 {
     char name[64];
@@ -64,6 +85,7 @@ static void test_linear(int outputs, int inputs)
     bias = N % 2 ? NULL : numbers(N, 3);
     snprintf(name, sizeof(name), "linear %dx%d", N, K);
     expect_rows(name, linear_rows, N);
+    test_packed();
     snprintf(name, sizeof(name), "  input gradient");
     expect_rows(name, grad_input_rows, K);
     expect_rows("  input gradient, added", grad_input_added_rows, K);

@@ -52,6 +52,8 @@ static int run_here(const char *isa)
     expect_true("a GEMM is replaced",
                 !is_gemm || mot_matmul_path_of(MOT_MATMUL_FORWARD) == MOT_MATMUL_OWN);
     if (is_gemm && strcmp(isa, "AVX2") == 0) { expect_true("and has to be", !raw); }
+    const struct mot_product product = mot_product_forward(1, N, K);
+    expect_true("a GEMM has no packed weights", !is_gemm || mot_matmul_pack_bytes(&product) == 0);
     expect_true("peak", mot_matmul_peak_flop_per_s() > 1e7);
     mot_arena_destroy(arena);
     fflush(stdout);

@@ -201,8 +201,8 @@ static void test_sampled_logprob(void **state)
     for (int i = 0; i < PROMPT; i++) {
         uniform[i] = mot_uniform(9, MOT_RNG_TEST, (uint32_t)i, 0, 0);
     }
-    mot_head_sample(&net->e, &net->t, network_weights(net), hidden, PROMPT, &sampling, uniform,
-                    sampled);
+    mot_head_sample(&net->e, &net->t, network_weights(net), NULL, hidden, PROMPT, &sampling,
+                    uniform, sampled);
     for (int i = 0; i < PROMPT; i++) {
         row[i] = i;
         id[i] = sampled[i].id;

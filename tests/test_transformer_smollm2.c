@@ -69,7 +69,7 @@ static void check_continuation(const json_t *entry)
         const struct mot_sampling sampling = {.top_p = 1.0f};
         const float uniform = 0.5f;
         struct mot_sampled sampled;
-        mot_head_sample(&net->e, &net->t, network_weights(net),
+        mot_head_sample(&net->e, &net->t, network_weights(net), NULL,
                         hidden + (size_t)(run.n - 1) * (size_t)net->t.layout.shape.hidden_size, 1,
                         &sampling, &uniform, &sampled);
         const int32_t expected = (int32_t)number_at(greedy, i);

@@ -5,6 +5,10 @@
 
 void mot_cpu_linear(struct mot_exec *e, int M, int N, int K, const float *x, const float *w,
                     const float *bias, float *y);
+size_t mot_cpu_linear_pack_bytes(int N, int K);
+void mot_cpu_linear_pack(struct mot_exec *e, int N, int K, const float *w, float *packed);
+void mot_cpu_linear_packed(struct mot_exec *e, int M, int N, int K, const float *x,
+                           const float *packed, const float *bias, float *y);
 void mot_cpu_linear_grad_input(struct mot_exec *e, int M, int N, int K, const float *dy,
                                const float *w, float *dx, int accumulate);
 void mot_cpu_linear_grad_weight(struct mot_exec *e, int M, int N, int K, const float *dy,

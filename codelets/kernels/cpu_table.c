@@ -4,6 +4,9 @@
 const struct mot_kernels mot_kernels_cpu = {
     .name = "cpu",
     .linear = mot_cpu_linear,
+    .linear_pack_bytes = mot_cpu_linear_pack_bytes,
+    .linear_pack = mot_cpu_linear_pack,
+    .linear_packed = mot_cpu_linear_packed,
     .linear_grad_input = mot_cpu_linear_grad_input,
     .linear_grad_weight = mot_cpu_linear_grad_weight,
     .rmsnorm = mot_cpu_rmsnorm,

@@ -45,17 +45,46 @@ struct mot_product mot_product_grad_weight(int M, int N, int K)
                                 .accumulate = 1};
 }
 
-void mot_cpu_linear(struct mot_exec *e, int M, int N, int K, const float *x, const float *w,
-                    const float *bias, float *y)
+/* bias is added after the whole sum. */
+static void add_bias(int M, int N, const float *bias, float *y)
 {
-    const struct mot_product p = mot_product_forward(M, N, K);
-    mot_matmul(e->arena, &p, x, w, y);
     if (!bias) { return; }
     MOT_PARALLEL_FOR((size_t)M * N > MOT_WORTH_A_TEAM)
     for (int i = 0; i < M; i++) {
         float *row = y + (size_t)i * N;
         for (int j = 0; j < N; j++) { row[j] += bias[j]; }
     }
+}
+
+void mot_cpu_linear(struct mot_exec *e, int M, int N, int K, const float *x, const float *w,
+                    const float *bias, float *y)
+{
+    const struct mot_product p = mot_product_forward(M, N, K);
+    mot_matmul(e->arena, &p, x, w, y);
+    add_bias(M, N, bias, y);
+}
+
+/* Any number of rows will do for these two. */
+size_t mot_cpu_linear_pack_bytes(int N, int K)
+{
+    const struct mot_product p = mot_product_forward(1, N, K);
+    return mot_matmul_pack_bytes(&p);
+}
+
+void mot_cpu_linear_pack(struct mot_exec *e, int N, int K, const float *w, float *packed)
+{
+    (void)e;
+    const struct mot_product p = mot_product_forward(1, N, K);
+    mot_matmul_pack(&p, w, packed);
+}
+
+void mot_cpu_linear_packed(struct mot_exec *e, int M, int N, int K, const float *x,
+                           const float *packed, const float *bias, float *y)
+{
+    struct mot_product p = mot_product_forward(M, N, K);
+    p.packed = 1;
+    mot_matmul(e->arena, &p, x, packed, y);
+    add_bias(M, N, bias, y);
 }
 
 void mot_cpu_linear_grad_input(struct mot_exec *e, int M, int N, int K, const float *dy,

@@ -93,6 +93,45 @@ static int rows_hold(struct mot_arena *arena, enum mot_matmul_path path, struct 
     return ok;
 }
 
+static int is_batch_reduce(const struct mot_product *p)
+{
+    char code[64];
+    mot_matmul_implementation(p, code, sizeof(code));
+    return strncmp(code, "brg", 3) == 0;
+}
+
+/* Packed weights against plain ones. */
+static int packed_holds(struct mot_arena *arena, struct layer l)
+{
+    const enum mot_matmul_path path = mot_matmul_path_of(MOT_MATMUL_FORWARD);
+    const size_t mark = mot_arena_mark(arena);
+    const size_t k = (size_t)l.K, n = (size_t)l.N;
+    struct mot_product p = mot_product_forward(ROWS, l.N, l.K), packed = p;
+    packed.packed = 1;
+    float *a = mot_arena_take(arena, ROWS * k * sizeof(float));
+    float *b = mot_arena_take(arena, n * k * sizeof(float));
+    float *whole = mot_arena_take(arena, ROWS * n * sizeof(float));
+    float *part = mot_arena_take(arena, ROWS * n * sizeof(float));
+    float *packed_b = mot_arena_take(arena, mot_matmul_pack_bytes(&p));
+    fill(a, ROWS * k, 1);
+    fill(b, n * k, 2);
+    mot_matmul_by(path, arena, &p, a, b, whole);
+    mot_matmul_pack(&p, b, packed_b);
+    int ok = 1;
+    for (size_t i = 0; i < sizeof(row_counts) / sizeof(row_counts[0]) && ok; i++) {
+        const size_t first = (7 * i + 3) % (size_t)(ROWS - row_counts[i]);
+        packed.m = row_counts[i];
+        const int team = mot_team_size();
+        if (i % 2 == 1) { with_team(1); }
+        ok = is_batch_reduce(&packed);
+        if (ok) { mot_matmul_by(path, arena, &packed, a + first * k, packed_b, part); }
+        with_team(team);
+        ok = ok && same(part, whole + first * n, (size_t)packed.m * n);
+    }
+    mot_arena_reset(arena, mark);
+    return ok;
+}
+
 /* Weight gradient: one thread against the team. */
 static int sums_hold(struct mot_arena *arena, enum mot_matmul_path path, struct layer l)
 {
@@ -118,13 +157,6 @@ static int sums_hold(struct mot_arena *arena, enum mot_matmul_path path, struct 
     }
     mot_arena_reset(arena, mark);
     return ok;
-}
-
-static int is_batch_reduce(const struct mot_product *p)
-{
-    char code[64];
-    mot_matmul_implementation(p, code, sizeof(code));
-    return strncmp(code, "brg", 3) == 0;
 }
 
 static struct mot_product product_of(enum mot_matmul_use use, struct layer l, int rows)
@@ -175,6 +207,11 @@ static void choose_paths(const struct layer *layers, int n)
         enum mot_matmul_path path = mot_matmul_path_of(use);
         while (!path_holds(arena, use, path, layers, n)) { path++; }
         mot_matmul_set_path(use, path);
+    }
+    for (int i = 0; i < n; i++) {
+        const struct mot_product p = mot_product_forward(ROWS, layers[i].N, layers[i].K);
+        if (mot_matmul_pack_bytes(&p) == 0) { break; }
+        if (!packed_holds(arena, layers[i])) { mot_matmul_forbid_packing(); }
     }
     mot_arena_destroy(arena);
 }
