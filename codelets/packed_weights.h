@@ -5,9 +5,9 @@
  *   plain   R  the group of the layout that holds the matrices
  *   packed  W  mot_packing.layer_floats or head_floats
  *
- * A version's packed copies are a list of mot_packing_groups(): one per layer, then the head's.  Norms,
- * biases and embedding rows are read from the plain groups.  Cost: one pass over the weights.
- * Variants: CPU. */
+ * A version's packed copies are a list of mot_packing_groups(): one per layer, then the head's.
+ * Norms, biases and embedding rows are read from the plain groups.  Cost: one pass over the
+ * weights. Variants: CPU. */
 #ifndef MOT_PACKED_WEIGHTS_H
 #define MOT_PACKED_WEIGHTS_H
 #include "stage.h"

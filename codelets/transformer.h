@@ -7,8 +7,8 @@
 #include "kernels.h"
 #include <stdint.h>
 
-/* Where the packed matrices (kernels.h) of a layer lie in its packed group, in floats; qkv is first.
- * The packed head is a group of its own. */
+/* Where the packed matrices (kernels.h) of a layer lie in its packed group, in floats; qkv is
+ * first. The packed head is a group of its own. */
 struct mot_packing {
     size_t o, gate_up, down, layer_floats;
     size_t head_floats; /* 0: this device or machine has no packed weights */
@@ -50,7 +50,8 @@ struct mot_activations;
 void mot_transformer_forward(struct mot_exec *e, const struct mot_transformer *t,
                              const float *const *weights, const struct mot_batch *batch,
                              float *hidden, struct mot_activations **keep);
-/* The same bits with packed[l] for the matrices of layer l; packed NULL: without.  Keeps nothing. */
+/* The same bits with packed[l] for the matrices of layer l; packed NULL: without.  Keeps
+ * nothing. */
 void mot_transformer_forward_packed(struct mot_exec *e, const struct mot_transformer *t,
                                     const float *const *weights, const float *const *packed,
                                     const struct mot_batch *batch, float *hidden);

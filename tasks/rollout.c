@@ -340,8 +340,8 @@ static int create_groups(struct mot_rollout *rollout, const struct mot_prompt *p
     return 0;
 }
 
-/* The packed weights that the options ask for, or NULL.  Packing takes the time that about 15 decoding
- * steps win by it; rows that end early make a rollout shorter than it looks here. */
+/* The packed weights that the options ask for, or NULL.  Packing takes the time that about 15
+ * decoding steps win by it; rows that end early make a rollout shorter than it looks here. */
 static const starpu_data_handle_t *packed_weights(struct mot_version *version, int n_rows,
                                                   const struct mot_rollout_options *options)
 {

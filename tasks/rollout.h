@@ -49,8 +49,8 @@ struct mot_group {
 };
 
 /* Whether generation reads packed copies of the weights (codelets/packed_weights.h): the same
- * tokens sooner, for the memory of one more copy.  Auto: when the model is larger than caches hold and
- * the rollout long enough to win back the packing; also when they have been made already. */
+ * tokens sooner, for the memory of one more copy.  Auto: when the model is larger than caches hold
+ * and the rollout long enough to win back the packing; also when they have been made already. */
 enum mot_pack_weights { MOT_PACK_AUTO, MOT_PACK_ALWAYS, MOT_PACK_NEVER };
 
 struct mot_rollout_options {

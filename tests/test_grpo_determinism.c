@@ -3,8 +3,8 @@
  * for 1x1, 1x2 and 2x1 workers x cores and for chunks of 4 and 64 tokens: with the built-in model,
  * and with one whose MLP is 4864 wide, where a matrix product could take another order of its sum.
  * With random and two workers gradient tasks overlap: determinism is not had by serialising.  The
- * trainer's log-probs of the sampled tokens are the sampler's, exactly.  Packed weights change nothing.  MOTLEY_TEST_FULL=1: all 30
- * combinations. Run it alone: ./test_grpo_determinism */
+ * trainer's log-probs of the sampled tokens are the sampler's, exactly.  Packed weights change
+ * nothing.  MOTLEY_TEST_FULL=1: all 30 combinations. Run it alone: ./test_grpo_determinism */
 #include "byte_model.h"
 #include "kernels.h"
 #include "program.h"
@@ -83,8 +83,8 @@ static int tasks_named(const char *records, const char *task)
     return n;
 }
 
-/* Run number `index`, compared with run 0; every second one generates from packed weights, which are
- * missing only where the matrix product is our own. */
+/* Run number `index`, compared with run 0; every second one generates from packed weights, which
+ * are missing only where the matrix product is our own. */
 static void one(const struct subject *s, int index, const struct configuration *c)
 {
     setenv("STARPU_SCHED", c->policy, 1);

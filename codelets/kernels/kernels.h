@@ -74,8 +74,8 @@ struct mot_kernels {
     void (*linear)(struct mot_exec *e, int M, int N, int K, const float *x, const float *w,
                    const float *bias, float *y);
     /* Packed weights: w rearranged once, so that products of few rows need not do it each time.
-     * linear_pack_bytes: size of packed, a multiple of 64; 0: none here.  linear_packed gives the bits
-     * of linear. */
+     * linear_pack_bytes: size of packed, a multiple of 64; 0: none here.  linear_packed gives the
+     * bits of linear. */
     size_t (*linear_pack_bytes)(int N, int K);
     void (*linear_pack)(struct mot_exec *e, int N, int K, const float *w, float *packed);
     void (*linear_packed)(struct mot_exec *e, int M, int N, int K, const float *x,
@@ -176,8 +176,8 @@ void mot_rope_table_fill(float *table, int positions, int head_dim, double theta
 
 /* Checks on this machine, for the shapes of this model, that GEMM rows are independent of the batch
  * and of the number of threads, and chooses the path (the primitive as it is, fixed row blocks, or
- * our own kernel) that makes it so; and that packed weights give the same bits, else there are none.
- * Once per process and shape; 0, or -ENOTSUP with a message. */
+ * our own kernel) that makes it so; and that packed weights give the same bits, else there are
+ * none. Once per process and shape; 0, or -ENOTSUP with a message. */
 int mot_matmul_self_test(const struct mot_model_shape *shape);
 const char *mot_matmul_describe(void); /* "oneDNN 2.6.3 matmul (brg:avx512_core)" */
 /* GEMM peak of the calling thread's team, FLOP/s: the best of a few square products. */

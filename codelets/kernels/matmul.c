@@ -170,8 +170,9 @@ static void description_destroy(struct description *d)
     free_matrices(d);
 }
 
-/* The packed layout of b: what the primitive prefers at decoding's size.  Its kernels for other
- * numbers of rows read the same one (the self-test sees to that). */
+/* The packed layout of b: what the primitive prefers at decoding's size for
+ * one thread: the choice depends on the team, and a copy is read by any.  Its kernels for other
+ * numbers of rows and threads read the same one (the self-test sees to that). */
 static dnnl_memory_desc_t desc_packed(const struct mot_product *p)
 {
     enum { ROWS = 32 };
@@ -180,7 +181,9 @@ static dnnl_memory_desc_t desc_packed(const struct mot_product *p)
     d.b = desc_any(p->k, p->n);
     d.c = desc_matrix(ROWS, p->n, p->n, 1);
     CHECK(dnnl_primitive_attr_create(&d.attr));
+    const int team = mot_team_set(1);
     CHECK(describe_primitive(&d));
+    mot_team_set(team);
     const dnnl_memory_desc_t packed = desc_chosen(&d);
     description_destroy(&d);
     return packed;

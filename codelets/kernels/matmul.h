@@ -47,9 +47,10 @@ void mot_matmul_by(enum mot_matmul_path path, struct mot_arena *arena, const str
 void mot_matmul_own(struct mot_arena *arena, const struct mot_product *p, const float *a,
                     const float *b, float *c);
 
-/* Packed weights: b in the order in which the primitive reads it.  The plain b is rearranged in every
- * product, which costs a large part of one of few rows.  Bytes that b of this product takes packed, a
- * multiple of 64; 0: there is no packed form, or the self-test found other bits with it. */
+/* Packed weights: b in the order in which the primitive reads it.  The plain b is rearranged in
+ * every product, which costs a large part of one of few rows.  Bytes that b of this product takes
+ * packed, a multiple of 64; 0: there is no packed form, or the self-test found other bits with
+ * it. */
 size_t mot_matmul_pack_bytes(const struct mot_product *p);
 void mot_matmul_pack(const struct mot_product *p, const float *b, float *packed);
 void mot_matmul_forbid_packing(void); /* from here on; the self-test's */

@@ -13,6 +13,13 @@ static inline int mot_team_size(void)
 {
     return omp_get_max_threads();
 }
+/* Sets the calling thread's team size; returns the former. */
+static inline int mot_team_set(int threads)
+{
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    return before;
+}
 static inline int mot_team_rank(void)
 {
     return omp_get_thread_num();
@@ -22,6 +29,11 @@ static inline int mot_team_rank(void)
 #    define MOT_PARALLEL_TASKS(worth) (void)(worth);
 static inline int mot_team_size(void)
 {
+    return 1;
+}
+static inline int mot_team_set(int threads)
+{
+    (void)threads;
     return 1;
 }
 static inline int mot_team_rank(void)
