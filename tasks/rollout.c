@@ -20,6 +20,7 @@ struct mot_rollout_state {
     int next_group; /* first group not begun */
     int running;    /* generate tasks submitted and not yet read back */
     int rows_left;
+    struct mot_plan_entry declared; /* of the plan: generate tasks not submitted yet */
 };
 
 /* One generate task: who is in it. */
@@ -79,6 +80,38 @@ static int prefill_new_groups(struct mot_rollout_state *s, struct mot_row *const
 
 static void generated(void *argument);
 
+/* Operations of a task that adds so many tokens to each of n rows, each with about half of the
+ * longest answer behind it. */
+static double flop_of(const struct mot_rollout_state *s, int n, int tokens)
+{
+    const struct mot_model_shape *shape = &s->actor->transformer.layout.shape;
+    const struct mot_group *g = &s->rollout->groups[0];
+    const double keys = g->prompt_tokens + 0.5 * s->options.max_completion_length;
+    return (double)n * tokens
+           * (mot_layer_flop_per_token(shape, keys) + mot_head_flop_per_token(shape));
+}
+
+/* Tells the plan what the rollout will take at most: every row to its longest, tasks full. */
+static void declare_plan(struct mot_rollout_state *s)
+{
+    const int most = s->options.max_completion_length, per = s->options.rows_per_task;
+    const int chunk = s->options.chunk > 0 && s->options.chunk < most ? s->options.chunk : most;
+    const int tasks = (s->rows_left + per - 1) / per;
+    s->declared.tasks = tasks * ((most + chunk - 1) / chunk);
+    s->declared.flop = flop_of(s, s->rows_left, most);
+    mot_plan_declare(s->options.step, MOT_STAGE_GENERATE, s->declared.tasks, s->declared.flop);
+}
+
+/* Takes tasks and operations off the plan: they have been submitted, or will never come. */
+static void withdraw_plan(struct mot_rollout_state *s, int tasks, double flop)
+{
+    tasks = tasks < s->declared.tasks ? tasks : s->declared.tasks;
+    flop = flop < s->declared.flop ? flop : s->declared.flop;
+    s->declared.tasks -= tasks;
+    s->declared.flop -= flop;
+    mot_plan_submitted(s->options.step, MOT_STAGE_GENERATE, tasks, flop);
+}
+
 /* Submits one generate task over rows; the mutex is held. */
 static void submit(struct mot_rollout_state *s, struct mot_row *const *rows, int n)
 {
@@ -130,10 +163,11 @@ static void submit(struct mot_rollout_state *s, struct mot_row *const *rows, int
     f->drawn = mot_byte_vector(mot_drawn_bytes(n, mot_generate_tokens_max(&generate)));
     generate.drawn = f->drawn;
     if (error == 0) { error = mot_insert_generate(&generate); }
-    free(spec);
     mot_task_must(error); /* nothing can run this job */
     s->running++;
     s->rollout->generate_tasks++;
+    withdraw_plan(s, 1, flop_of(s, n, mot_generate_tokens_max(&generate)));
+    free(spec);
 }
 
 /* Submits generate tasks while there is room and work; the mutex is held.  Groups are begun whole,
@@ -263,7 +297,11 @@ static void read_back(void *argument)
     s->rows_left -= n_ended;
     s->rollout->generated_tokens += tokens;
     const int last = s->rows_left == 0;
-    if (!last) { feed(s); }
+    if (last) {
+        withdraw_plan(s, s->declared.tasks, s->declared.flop);
+    } else {
+        feed(s);
+    }
     pthread_mutex_unlock(&s->mutex);
     free(f->rows);
     free(f);
@@ -389,6 +427,7 @@ int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
     s->waiting = mot_alloc((size_t)s->rows_left * sizeof(struct mot_row *));
     r->state = s;
     *rollout = r; /* before the first task: a listener may look at it */
+    declare_plan(s);
     pthread_mutex_lock(&s->mutex);
     feed(s);
     pthread_mutex_unlock(&s->mutex);
