@@ -146,7 +146,7 @@ static int ask(const struct mot_dataset *sums, const struct mot_app_model *m,
     return error;
 }
 
-/* The embedded tasks of app.h; 1 when spec has another form. */
+/* The embedded tasks of app.h; 1 when spec has another form, such as a number of ten digits. */
 static int load_embedded(const char *spec, const struct mot_app_model *m,
                          const struct mot_model_config *config, const struct mot_app_data *data,
                          struct mot_dataset *dataset)
@@ -154,7 +154,7 @@ static int load_embedded(const char *spec, const struct mot_app_model *m,
     char form[16];
     struct mot_sums sums = {.seed = 1};
     int end = 0;
-    if (sscanf(spec, "%15[a-z]:%d-%d%n", form, &sums.low, &sums.high, &end) != 3) { return 1; }
+    if (sscanf(spec, "%15[a-z]:%9d-%9d%n", form, &sums.low, &sums.high, &end) != 3) { return 1; }
     const int held_out = strcmp(spec + end, ":held_out") == 0;
     const int questions = strcmp(form, "questions") == 0;
     if ((!questions && strcmp(form, "sums") != 0) || (!held_out && spec[end] != '\0')) { return 1; }

@@ -6,6 +6,7 @@
 #include "idle.h"
 #include "policy_choice.h"
 #include "task.h"
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,11 +62,21 @@ static void prepare_environment(void)
     setenv("STARPU_WORKERS_GETBIND", "0", 1); /* cores.c respects the allowed cores */
 }
 
-static int environment_count(const char *name)
+/* STARPU_NCPU, 0 where it is not set.  StarPU reads it too, and aborts on what is no count. */
+static int environment_workers(int *workers)
 {
-    const char *text = getenv(name);
-    const long value = text ? strtol(text, NULL, 10) : 0;
-    return value > 0 && value <= STARPU_MAXCPUS ? (int)value : 0;
+    *workers = 0;
+    const char *text = getenv("STARPU_NCPU");
+    if (!text || !*text) { return 0; }
+    char *end;
+    errno = 0;
+    const long value = strtol(text, &end, 10);
+    if (errno || *end || value < 0 || value > STARPU_MAXCPUS) {
+        return mot_fail(EINVAL, "STARPU_NCPU: '%s' is not a whole number from 0 to %d", text,
+                        STARPU_MAXCPUS);
+    }
+    *workers = (int)value;
+    return 0;
 }
 
 static int choose_shape(const struct mot_start_options *options)
@@ -76,9 +87,11 @@ static int choose_shape(const struct mot_start_options *options)
                         "%d workers of %d cores: workers is 1 to %d, cores per worker 1 to 4096",
                         options->workers, options->cores_per_worker, STARPU_MAXCPUS);
     }
+    int workers;
+    const int error = environment_workers(&workers);
+    if (error) { return error; }
     const int cores = mot_cores_discover();
-    n_workers = options->workers;
-    if (n_workers == 0) { n_workers = environment_count("STARPU_NCPU"); }
+    n_workers = options->workers ? options->workers : workers;
     if (n_workers == 0) { n_workers = 1; }
     n_threads = options->cores_per_worker;
     if (n_threads == 0) { n_threads = cores / n_workers > 0 ? cores / n_workers : 1; }

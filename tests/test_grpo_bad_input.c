@@ -47,6 +47,7 @@ static const struct bad table[] = {
     {MODEL DATA EXACT "--dtype float64", 1, "float64"},
     {MODEL DATA EXACT "--max_prompt_length 3", 1, "limit is 3"},
     {MODEL EXACT "--train_file sums:99-10", 1, "sums"},
+    {MODEL EXACT "--train_file sums:0-4294967305", 1, "4294967305"}, /* 9 in 32 bits */
     {MODEL EXACT "--train_file @/empty.jsonl", 1, "empty.jsonl"},
     {MODEL EXACT "--train_file @/none.jsonl", 1, "none.jsonl"},
     {MODEL EXACT "--train_file @/long.jsonl", 1, "long.jsonl:1: "},
@@ -119,7 +120,7 @@ static void test_table(void)
     }
 }
 
-static void test_policy(void)
+static void test_environment(void)
 {
     static const char line[] = "grpo --output_dir @/bad --max_steps 1 " MODEL DATA EXACT;
     setenv("STARPU_SCHED", "eagre", 1);
@@ -127,6 +128,12 @@ static void test_policy(void)
     setenv("STARPU_SCHED", "foo", 1);
     check_message(line, program_run(line), 2, "prio");
     unsetenv("STARPU_SCHED");
+    static const char *const counts[] = {"-5", "many", "2x", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        setenv("STARPU_NCPU", counts[i], 1);
+        check_message(line, program_run(line), 2, "STARPU_NCPU");
+    }
+    unsetenv("STARPU_NCPU");
 }
 
 static const char run_words[] =
@@ -253,7 +260,7 @@ int main(void)
     byte_model_write("model", &(struct byte_model){32, 96, 0.5f});
     write_files();
     test_table();
-    test_policy();
+    test_environment();
     test_taken_directory();
     test_three_prompts();
     test_all_masked();
