@@ -17,6 +17,7 @@ struct mot_reward_function {
     const struct mot_reward *reward;
     void *state;
     double weight;
+    char label[48]; /* in metrics: the name, with _2, _3... where it comes again */
 };
 
 struct mot_score_insert {

@@ -76,7 +76,7 @@ static void put_rewards(json_t *o, const struct mot_grpo *grpo, const struct mot
             spread_add(&of_function, scores[f]);
             errors += scores[grpo->n_functions + f];
         }
-        const char *name = grpo->functions[f].reward->name;
+        const char *name = grpo->functions[f].label;
         put_of(o, "rewards", name, "mean", spread_mean(&of_function));
         put_of(o, "rewards", name, "std", spread_std(&of_function));
     }
@@ -218,7 +218,7 @@ json_t *mot_grpo_completion(const struct mot_grpo *grpo, int step,
     put(o, "reward", result->groups[group].rewards[sample]);
     put(o, "advantage", result->groups[group].advantages[sample]);
     for (int f = 0; f < grpo->n_functions; f++) {
-        put_of(o, "rewards", grpo->functions[f].reward->name, "",
+        put_of(o, "rewards", grpo->functions[f].label, "",
                scores_of(grpo, result, group, sample)[f]);
     }
     json_object_set_new(o, "end", json_string(mot_row_end_name(row->end)));

@@ -1,6 +1,7 @@
 /* scoring: score buffers, score tasks, opened reward functions.  See scoring.h. */
 #include "scoring.h"
 #include "stages.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 static void register_in_memory(starpu_data_handle_t *handle, float *floats, int n)
@@ -90,6 +91,14 @@ int mot_reward_functions_open(char *const *names, int n, const double *weights, 
             return error;
         }
         opened[i].weight = n_weights > 0 ? weights[i] : 1.0;
+        int same = 1;
+        for (int k = 0; k < i; k++) { same += opened[k].reward == opened[i].reward; }
+        const char *name = opened[i].reward->name;
+        if (same == 1) {
+            snprintf(opened[i].label, sizeof(opened[i].label), "%s", name);
+        } else {
+            snprintf(opened[i].label, sizeof(opened[i].label), "%s_%d", name, same);
+        }
     }
     *functions = opened;
     return 0;

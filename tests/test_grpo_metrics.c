@@ -1,8 +1,9 @@
-/* What the metrics of motley grpo say: peers rows 10, 11, 13.  On-policy the loss is 0 and the
- * gradient is not, and frac_reward_zero_std is there.  The second pass of num_iterations 2 sees the
- * updated policy: its ratios are exp(log-prob of the updated weights - recorded log-prob), which
- * two other programs' runs give too.  An answer without a verdict ("none") takes no part: the
- * others' advantages are those of the group without it, its own is 0, and all numbers stay finite.
+/* What the metrics of motley grpo say: peers rows 10, 11, 13, and several rewards.  On-policy the
+ * loss is 0 and the gradient is not, and frac_reward_zero_std is there.  The second pass of
+ * num_iterations 2 sees the updated policy: its ratios are exp(log-prob of the updated weights -
+ * recorded log-prob), which two other programs' runs give too.  An answer without a verdict
+ * ("none") takes no part: the others' advantages are those of the group without it, its own is 0,
+ * and all numbers stay finite.
  * Run it alone: ./test_grpo_metrics */
 #include "byte_model.h"
 #include "program.h"
@@ -161,6 +162,28 @@ static void test_abstention(void)
     json_decref(lines);
 }
 
+/* Two rewards of one kind have metrics of their own, and the reward is their weighted sum. */
+static void test_same_reward_twice(void)
+{
+    program_must(0,
+                 "%s --train_file sums:10-99 --reward_funcs format:.*[5-9].* format:.* "
+                 "--reward_weights 2 0.5 --max_steps 2 --output_dir @/two_rewards",
+                 words);
+    json_t *lines = metrics_of("two_rewards"), *line;
+    size_t i;
+    json_array_foreach(lines, i, line)
+    {
+        const double first = number_at(line, "rewards/format/mean");
+        const double second = number_at(line, "rewards/format_2/mean");
+        check(second >= first && second > 0, "step %zu: %g match more than %g", i + 1, second,
+              first);
+        check(fabs(number_at(line, "reward") - (2 * first + 0.5 * second)) <= 1e-6,
+              "step %zu: reward %g of %g and %g", i + 1, number_at(line, "reward"), first, second);
+    }
+    check(i == 2, "the run stopped");
+    json_decref(lines);
+}
+
 int main(void)
 {
     scratch_begin("test_grpo_metrics");
@@ -168,5 +191,6 @@ int main(void)
     test_on_policy();
     test_second_pass();
     test_abstention();
+    test_same_reward_twice();
     return failures > 0;
 }
