@@ -33,6 +33,14 @@ static void print_help(FILE *file)
                   "STARPU_SCHED=NAME chooses the scheduling policy.\n");
 }
 
+/* The exit code, unless results could not be written (a full disk, a closed pipe). */
+static int written(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) { return code; }
+    mot_fail(errno ? errno : EIO, "standard output: not all results could be written");
+    return code ? code : 1;
+}
+
 int main(int argc, char **argv)
 {
     mot_program_begin(argv);
@@ -43,15 +51,15 @@ int main(int argc, char **argv)
     const char *word = argv[1];
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
         print_help(stdout);
-        return 0;
+        return written(0);
     }
     if (strcmp(word, "--version") == 0) {
         printf("motley " MOT_VERSION "\n");
-        return 0;
+        return written(0);
     }
     const char *names[sizeof(subcommands) / sizeof(subcommands[0])];
     for (int i = 0; (names[i] = subcommands[i].name) != NULL; i++) {
-        if (strcmp(word, names[i]) == 0) { return subcommands[i].run(argc - 1, argv + 1); }
+        if (strcmp(word, names[i]) == 0) { return written(subcommands[i].run(argc - 1, argv + 1)); }
     }
     const char *near = mot_nearest_name(word, names);
     mot_fail(EINVAL, "unknown subcommand '%s'%s%s%s; motley --help lists them", word,

@@ -61,6 +61,23 @@ static void role_size(const struct mot_model_shape *s, int role, int *rows, int 
     *cols = size[role][1];
 }
 
+/* StarPU counts the numbers of a vector in 32 bits; padding fits in what the limit leaves. */
+static int check_group_sizes(const struct mot_model_shape *s, const char *where)
+{
+    const size_t most = UINT32_MAX - 1024;
+    size_t floats = 0;
+    int rows, cols;
+    for (int role = 0; role < MOT_LAYER_ROLES; role++) {
+        role_size(s, role, &rows, &cols);
+        floats += (size_t)rows * (size_t)cols;
+    }
+    role_size(s, MOT_EMBED, &rows, &cols);
+    const size_t embedding = (size_t)rows * (size_t)cols;
+    if (floats <= most && embedding <= most) { return 0; }
+    return mot_fail(EINVAL, "%s: a layer or the embedding has %zu numbers, more than %zu", where,
+                    floats > embedding ? floats : embedding, most);
+}
+
 int mot_model_shape_check(const struct mot_model_shape *s, const char *where)
 {
     const struct {
@@ -106,7 +123,7 @@ int mot_model_shape_check(const struct mot_model_shape *s, const char *where)
     if (!(s->rope_theta > 0.0 && s->rope_theta < 1e15)) {
         return mot_fail(EINVAL, "%s: rope_theta %g is not positive", where, s->rope_theta);
     }
-    return 0;
+    return check_group_sizes(s, where);
 }
 
 /* Appends the tensor to the layout, behind what its group holds already; absent ones are left
@@ -168,13 +185,6 @@ int mot_layout_create(struct mot_layout *layout, const struct mot_model_shape *s
     pad(&l.group_floats[l.n_groups - 1]);
     l.head_offset = place(&l, MOT_HEAD, -1, l.n_groups - 1);
     pad(&l.group_floats[l.n_groups - 1]);
-    for (int g = 0; g < l.n_groups; g++) {
-        if (l.group_floats[g] <= UINT32_MAX) { continue; } /* StarPU counts in 32 bits */
-        const size_t floats = l.group_floats[g];
-        mot_layout_destroy(&l);
-        return mot_fail(EINVAL, "model shape: layer group %d has %zu numbers, more than %u", g,
-                        floats, UINT32_MAX);
-    }
     *layout = l;
     return 0;
 }

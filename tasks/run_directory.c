@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,15 +54,33 @@ static int find_checkpoint(struct mot_run *run)
     return status;
 }
 
+/* Locks the directory as long as the process lives: two runs that write the same files would ruin
+ * each other's. */
+static int lock_directory(struct mot_run *run)
+{
+    run->lock = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (run->lock < 0) { return mot_fail(errno, "%s: %s", run->path, strerror(errno)); }
+    if (flock(run->lock, LOCK_EX | LOCK_NB) == 0) { return 0; }
+    return mot_fail(errno, "%s: %s", run->path,
+                    errno == EWOULDBLOCK ? "another process is writing this run" : strerror(errno));
+}
+
 int mot_run_open(struct mot_run *run, const struct mot_run_options *options)
 {
     *run = (struct mot_run){
         .path = mot_strdup(options->output_dir),
         .save_total_limit = options->save_total_limit,
         .resume = options->resume,
+        .lock = -1,
     };
     run->checkpoints = join(run->path, "checkpoints");
-    int status = 0;
+    run->made = !exists(run->path, ".");
+    int status = mot_make_directories(run->path);
+    if (status == 0) { status = lock_directory(run); }
+    if (status < 0) {
+        mot_run_close(run);
+        return status;
+    }
     if (options->resume) {
         if (exists(run->path, "checkpoints")) { status = find_checkpoint(run); }
     } else if (holds_run(run)) {
@@ -70,7 +89,6 @@ int mot_run_open(struct mot_run *run, const struct mot_run_options *options)
                           "--output_dir",
                           run->path);
     }
-    run->made = !exists(run->path, ".");
     if (status == 0) { status = mot_make_directories(run->checkpoints); }
     if (status < 0) { mot_run_close(run); }
     return status;
@@ -80,12 +98,14 @@ void mot_run_close(struct mot_run *run)
 {
     /* What was made and never written to goes again: rmdir leaves directories that are not
      * empty. */
-    if (run->checkpoints && rmdir(run->checkpoints) == 0 && run->made) { rmdir(run->path); }
+    if (run->checkpoints) { rmdir(run->checkpoints); }
+    if (run->path && run->made) { rmdir(run->path); }
+    if (run->path && run->lock >= 0) { close(run->lock); } /* an all-zero run has no lock */
     json_decref(run->resume_state);
     free(run->resume_path);
     free(run->checkpoints);
     free(run->path);
-    *run = (struct mot_run){0};
+    *run = (struct mot_run){.lock = -1};
 }
 
 int mot_run_check_disk(const struct mot_run *run, const struct mot_layout *layout, int64_t saves)

@@ -25,6 +25,7 @@ struct mot_run_options {
 struct mot_run {
     char *path, *checkpoints; /* directories */
     int save_total_limit, resume;
+    int lock; /* file descriptor of the directory, locked: one process at a time; -1: none */
     int made; /* path was not there before */
     /* Found by mot_run_open with resume: */
     char *resume_path;    /* the checkpoint's directory: a model for mot_model_load, or NULL */

@@ -254,6 +254,29 @@ static void test_full_disk(const char *disk)
     MOT_ASSERT(umount2(disk, MNT_DETACH) == 0);
 }
 
+/* Two runs on one directory: the second is refused and the first does not notice. */
+static void test_two_processes(void)
+{
+    const pid_t first =
+        program_start("grpo " MODEL DATA EXACT "--output_dir @/shared --max_steps 400");
+    while (!exists("@/shared/metrics.jsonl")) { milliseconds_sleep(5); }
+    char *line =
+        mot_format("grpo " MODEL DATA EXACT "--output_dir @/shared --max_steps 1 --resume");
+    int status;
+    check_message(line, program_run(line), 1, "another process");
+    kill(first, SIGKILL);
+    MOT_ASSERT(waitpid(first, &status, 0) == first);
+    check(WIFSIGNALED(status), "the first run had ended before the second began");
+    free(line);
+}
+
+/* Results that cannot be written are an error, not silence. */
+static void test_full_output(void)
+{
+    check(system("exec " MOT_BINARY_DIR "/motley --help >/dev/full 2>/dev/null") >> 8 == 1,
+          "a full standard output is no error");
+}
+
 int main(void)
 {
     scratch_begin("test_grpo_bad_input");
@@ -262,6 +285,8 @@ int main(void)
     test_table();
     test_environment();
     test_taken_directory();
+    test_two_processes();
+    test_full_output();
     test_three_prompts();
     test_all_masked();
     test_file_limit();
