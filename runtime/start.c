@@ -178,7 +178,6 @@ int mot_start(const struct mot_start_options *options)
         mot_cores_forget();
         return mot_fail(-error, "StarPU does not start: %s", strerror(-error));
     }
-    starpu_malloc_set_align(64); /* whole cache lines, as vector loads like them */
     number_cpu_workers();
     atomic_fetch_add(&generation, 1);
     mot_task_setup();
