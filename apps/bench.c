@@ -219,7 +219,7 @@ static int train(struct bench *b, struct measure *m)
         const double start_us = starpu_timing_now();
         struct mot_train *step =
             mot_train_begin(&b->model->actor, &optimizer, MOT_LOSS_NLL, NULL, 0, 0, 1);
-        mot_train_add(step, 0, pack, NULL, 0, NULL);
+        mot_train_add(step, 0, pack, NULL);
         mot_train_close(step, m->tokens, updated, &t);
         pthread_mutex_lock(&t.mutex);
         while (!t.ended) { pthread_cond_wait(&t.changed, &t.mutex); }

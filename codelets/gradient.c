@@ -7,7 +7,7 @@ struct arguments {
     const struct mot_pack *pack;
     const struct mot_policy_loss_options *loss;
     enum mot_loss_kind kind;
-    int zero_lane, n_advantages, has_reference;
+    int zero_lane, n_advantages, has_reference, has_proximal;
 };
 
 struct nll_loss { /* the context of nll_coef */
@@ -69,15 +69,22 @@ static void head(const struct arguments *a, struct mot_exec *e, const float *con
         *metrics = nll.metrics;
         return;
     }
+    void *const *more = buffers + a->n_advantages;
     struct mot_policy_loss policy = {
         .options = a->loss,
         .advantage = spread_advantages(a, buffers, e->arena),
         .old = pack->old,
-        .reference = a->has_reference
-                         ? (const float *)STARPU_VECTOR_GET_PTR(buffers[a->n_advantages])
-                         : NULL,
         .weight = pack->weight,
     };
+    if (a->has_reference) { policy.reference = (const float *)STARPU_VECTOR_GET_PTR(*more++); }
+    if (a->has_proximal) {
+        float *factor = mot_arena_take(e->arena, bytes);
+        policy.behaviour = pack->old;
+        policy.old = (const float *)STARPU_VECTOR_GET_PTR(*more);
+        policy.factor = factor;
+        mot_importance(&a->loss->importance, pack->n_targets, pack->answer_of, policy.old,
+                       policy.behaviour, pack->weight, factor, &policy.metrics.importance);
+    }
     mot_head_loss(e, a->context->transformer, weights, hidden, &targets, mot_policy_loss_coef,
                   &policy, logprob, entropy, dhidden, grads);
     *metrics = policy.metrics;
@@ -148,6 +155,7 @@ int mot_insert_gradient(const struct mot_gradient_task *task)
     mot_buffers_add(&b, task->metrics, STARPU_W);
     mot_buffers_add_all(&b, task->advantages, task->n_advantages, STARPU_R);
     if (task->reference) { mot_buffers_add(&b, task->reference, STARPU_R); }
+    if (task->proximal) { mot_buffers_add(&b, task->proximal, STARPU_R); }
 
     struct arguments a = {
         .context = task->context,
@@ -157,6 +165,7 @@ int mot_insert_gradient(const struct mot_gradient_task *task)
         .zero_lane = task->access == MOT_LANE_FIRST,
         .n_advantages = task->n_advantages,
         .has_reference = task->reference != NULL,
+        .has_proximal = task->proximal != NULL,
     };
     struct mot_task insert = {
         .codelet = &gradient_codelet,

@@ -6,6 +6,9 @@
  *   metrics     W    one struct mot_gradient_metrics
  *   advantages  R    float32 vectors, as the pack's answers name them; policy loss only
  *   reference   R    (n_targets) float32 log-probs; policy loss with beta > 0 only
+ *   proximal    R    (n_targets) float32 log-probs at the start of the update, where the pack's
+ *                    (old) are of older weights: the ratio is taken to these, and importance.h
+ *                    makes up for the rest
  *
  * Gradients are un-normalised sums over the pack's tokens: nothing here depends on how many tokens
  * the optimiser step has.  Cost: three forward passes.  Variants: CPU. */
@@ -36,6 +39,7 @@ struct mot_gradient_task {
     const starpu_data_handle_t *advantages; /* (n_advantages) */
     int n_advantages;
     starpu_data_handle_t reference; /* NULL: none */
+    starpu_data_handle_t proximal;  /* NULL: the pack's */
     const struct mot_pack *pack;    /* borrowed until done */
     enum mot_loss_kind kind;
     const struct mot_policy_loss_options *loss; /* borrowed until done; NULL for NLL */

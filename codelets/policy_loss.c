@@ -158,6 +158,7 @@ void mot_policy_loss_coef(void *context, int first, int n, const float *logprob,
     const struct mot_policy_loss_options *options = loss->options;
     struct mot_policy_loss_metrics *m = &loss->metrics;
     MOT_ASSERT(options->beta == 0.0 || loss->reference);
+    MOT_ASSERT((loss->behaviour != NULL) == (loss->factor != NULL));
 
     for (int i = 0; i < n; i++) {
         const double weight = loss->weight[first + i];
@@ -167,12 +168,19 @@ void mot_policy_loss_coef(void *context, int first, int n, const float *logprob,
         const double advantage = loss->advantage[first + i];
         struct mot_surrogate s;
         options->type->surrogate(options, lp, old, advantage, &s);
+        double difference = fabs(lp - old);
+        if (loss->behaviour) {
+            const double factor = loss->factor[first + i];
+            s.loss *= factor;
+            s.gradient *= factor;
+            difference = fabs(old - loss->behaviour[first + i]);
+        }
         double kl = 0.0, kl_gradient = 0.0;
         if (options->beta != 0.0) {
             kl = kl_value(options->kl_estimator, lp, loss->reference[first + i], &kl_gradient);
         }
         coef[i] = (float)(weight * (s.gradient + options->beta * kl_gradient));
-        count_token(options, advantage, s.ratio, fabs(lp - old), m);
+        count_token(options, advantage, s.ratio, difference, m);
         m->loss += weight * (s.loss + options->beta * kl);
         m->kl_sum += kl;
         m->entropy_sum += entropy ? entropy[i] : 0.0;
@@ -200,4 +208,5 @@ void mot_policy_loss_metrics_add(struct mot_policy_loss_metrics *to,
     to->ratio_max = fmax(to->ratio_max, from->ratio_max);
     to->difference_sum += from->difference_sum;
     to->difference_max = fmax(to->difference_max, from->difference_max);
+    mot_importance_sums_add(&to->importance, &from->importance);
 }

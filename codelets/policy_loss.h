@@ -2,12 +2,14 @@
  * log-prob lp to d loss / d lp, and the sums behind the metrics.
  *
  *   ratio = exp(clamp(lp - old, -20, 20))
- *   l     = -min(ratio A, clip(ratio, 1 - epsilon, 1 + epsilon_high) A) + beta KL(lp, ref)
+ *   l     = -w min(ratio A, clip(ratio, 1 - epsilon, 1 + epsilon_high) A) + beta KL(lp, ref)
  *   loss  = sum over tokens of weight l, divided later by one denominator
  *
- * A is the advantage of the token's answer.  KL with d = lp - ref: k1 = d, k2 = d^2 / 2,
- * k3 = exp(-d) + d - 1, where -d is clamped to [-20, 20] in k3 so that it stays finite; a clamped
- * quantity has gradient 0.  KL has no advantage factor: it acts on groups of equal rewards too.
+ * A is the advantage of the token's answer; w is 1, or the factor of importance.h where answers are
+ * older than the policy that the update starts from (old).  KL with d = lp - ref: k1 = d, k2 = d^2
+ * / 2, k3 = exp(-d) + d - 1, where -d is clamped to [-20, 20] in k3 so that it stays finite; a
+ * clamped quantity has gradient 0.  KL has no advantage factor: it acts on groups of equal rewards
+ * too.
  *
  * loss_type   weight of a token          denominator, over the whole optimiser step
  * grpo        1 / tokens of its answer   answers
@@ -26,6 +28,7 @@
  * (dr_grpo); TRL's GRPOTrainer (bnpo); Schulman 2020, joschu.net/blog/kl-approx.html. */
 #ifndef MOT_POLICY_LOSS_H
 #define MOT_POLICY_LOSS_H
+#include "importance.h"
 
 enum mot_kl_estimator { MOT_KL_K1, MOT_KL_K2, MOT_KL_K3 };
 
@@ -41,6 +44,7 @@ struct mot_policy_loss_options {
     double epsilon, epsilon_high;
     double beta; /* 0: no KL, and no reference is read */
     enum mot_kl_estimator kl_estimator;
+    struct mot_importance_options importance; /* read where tokens have proximal log-probs */
 };
 
 /* One token's loss without KL, and its derivative with respect to lp. */
@@ -76,7 +80,9 @@ struct mot_policy_loss_metrics {
     double clip_high;   /* tokens with ratio > 1 + epsilon_high and A > 0 */
     double clip_region; /* either */
     double ratio_sum, ratio_sq_sum, ratio_min, ratio_max; /* min and max 0 without tokens */
-    double difference_sum, difference_max;                /* of |lp - old| */
+    /* |old - behaviour|, the trainer against the sampler; without behaviour |lp - old| */
+    double difference_sum, difference_max;
+    struct mot_importance_sums importance;
 };
 void mot_policy_loss_metrics_add(struct mot_policy_loss_metrics *to,
                                  const struct mot_policy_loss_metrics *from);
@@ -86,6 +92,8 @@ struct mot_policy_loss {
     const struct mot_policy_loss_options *options;
     const float *advantage; /* (n) of the token's answer */
     const float *old;       /* (n) log-prob under the policy at the start of the update */
+    const float *behaviour; /* (n) log-prob when sampled; NULL: old is that */
+    const float *factor;    /* (n) of importance.h; NULL without behaviour: all 1 */
     const float *reference; /* (n) log-prob under the reference; NULL with beta 0 */
     const float *weight;    /* (n) 0: masked; whatever else it has is not looked at, NaN neither */
     struct mot_policy_loss_metrics metrics;

@@ -143,7 +143,9 @@ static void add_micro_batch(struct mot_grpo_step *s, struct mot_train *train, in
     const int n = (mb->first + mb->n - 1) / G - first + 1;
     starpu_data_handle_t *advantages = mot_alloc((size_t)n * sizeof(*advantages));
     for (int i = 0; i < n; i++) { advantages[i] = s->groups[first + i].advantage_handle; }
-    mot_train_add(train, index, pack, advantages, n, mb->reference);
+    const struct mot_train_inputs inputs = {
+        .advantages = advantages, .n_advantages = n, .reference = mb->reference};
+    mot_train_add(train, index, pack, &inputs);
     free(advantages);
 }
 

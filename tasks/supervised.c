@@ -96,7 +96,7 @@ void mot_supervised_step(const struct mot_supervised *s, int step, int64_t first
         }
         struct mot_pack *pack = make_pack(s->dataset, index, rows, s->completion_only_loss);
         tokens += pack ? pack->n_targets : 0;
-        mot_train_add(train, m, pack, NULL, 0, NULL);
+        mot_train_add(train, m, pack, NULL);
     }
     free(index);
     mot_train_close(train, tokens, step_done, &w);

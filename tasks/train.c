@@ -16,7 +16,7 @@ struct micro_batch {
     struct mot_pack *pack; /* owned until its gradient has ended; NULL: empty */
     starpu_data_handle_t *advantages;
     int n_advantages;
-    starpu_data_handle_t reference, metrics;
+    starpu_data_handle_t reference, proximal, metrics;
     int added;
     int copied; /* the handles are copies of ours: the caller's may go away */
 };
@@ -86,6 +86,7 @@ static void finish(struct mot_train *train, int skipped)
         .ratio_max = l->ratio_max,
         .logprob_difference_sum = l->difference_sum,
         .logprob_difference_max = l->difference_max,
+        .importance = l->importance,
         .prompt_tokens = norm->sum.prompt_tokens,
         .forward_tokens = norm->sum.forward_tokens,
         .skipped = skipped,
@@ -295,9 +296,10 @@ static void drop_inputs(struct micro_batch *micro)
         starpu_data_unregister_submit(micro->advantages[i]);
     }
     if (micro->copied && micro->reference) { starpu_data_unregister_submit(micro->reference); }
+    if (micro->copied && micro->proximal) { starpu_data_unregister_submit(micro->proximal); }
     free(micro->advantages);
     micro->advantages = NULL;
-    micro->reference = NULL;
+    micro->reference = micro->proximal = NULL;
 }
 
 /* Under the mutex; the micro-batch has been added and it is its turn. */
@@ -324,6 +326,7 @@ static void submit_gradient(struct mot_train *train, int index)
         .advantages = micro->advantages,
         .n_advantages = micro->n_advantages,
         .reference = micro->reference,
+        .proximal = micro->proximal,
         .pack = micro->pack,
         .kind = train->kind,
         .loss = train->loss,
@@ -351,25 +354,29 @@ static void copy_inputs(struct micro_batch *micro)
         micro->advantages[i] = copy_of(micro->advantages[i]);
     }
     if (micro->reference) { micro->reference = copy_of(micro->reference); }
+    if (micro->proximal) { micro->proximal = copy_of(micro->proximal); }
     micro->copied = 1;
 }
 
 void mot_train_add(struct mot_train *train, int index, struct mot_pack *pack,
-                   const starpu_data_handle_t *advantages, int n, starpu_data_handle_t reference)
+                   const struct mot_train_inputs *inputs)
 {
     MOT_ASSERT(index >= 0 && index < train->n);
-    MOT_ASSERT(pack == NULL || (train->kind == MOT_LOSS_POLICY) == (n > 0));
+    MOT_ASSERT(pack == NULL || (train->kind == MOT_LOSS_POLICY) == (inputs != NULL));
     struct micro_batch *micro = &train->micro[index];
     pthread_mutex_lock(&train->mutex);
     MOT_ASSERT(!micro->added);
     micro->train = train;
     micro->added = 1;
     micro->pack = pack;
-    if (pack) {
-        micro->n_advantages = n;
-        micro->reference = reference;
-        micro->advantages = mot_alloc_zeroed((size_t)n + 1, sizeof(*micro->advantages));
-        for (int i = 0; i < n; i++) { micro->advantages[i] = advantages[i]; }
+    if (pack && inputs) {
+        const size_t bytes = (size_t)inputs->n_advantages * sizeof(*micro->advantages);
+        MOT_ASSERT(inputs->n_advantages > 0);
+        micro->n_advantages = inputs->n_advantages;
+        micro->reference = inputs->reference;
+        micro->proximal = inputs->proximal;
+        micro->advantages = mot_alloc(bytes);
+        memcpy(micro->advantages, inputs->advantages, bytes);
     }
     int *next = &train->lane_next[index % train->n_lanes];
     if (!train->optimizer.deterministic) {

@@ -31,9 +31,11 @@ struct mot_train_metrics {
     double kl_sum;
     double clip_low, clip_high, clip_region; /* counts */
     double ratio_sum, ratio_sq_sum, ratio_min, ratio_max;
-    /* |old - new|; in the first pass: sampler against trainer */
+    /* |old - new|, in the first pass sampler against trainer; with proximal log-probs that
+     * always */
     double logprob_difference_sum, logprob_difference_max;
-    double prompt_tokens, forward_tokens; /* token rows forwarded */
+    struct mot_importance_sums importance; /* n is 0 without proximal log-probs */
+    double prompt_tokens, forward_tokens;  /* token rows forwarded */
     /* 0; else weights and moments stayed: 1 a gradient was not finite, 2 nothing to learn from */
     int skipped;
 };
@@ -48,13 +50,17 @@ struct mot_train *mot_train_begin(struct mot_actor *actor,
                                   enum mot_loss_kind kind,
                                   const struct mot_policy_loss_options *loss, int step,
                                   int iteration, int n_micro_batches);
-/* Hands over micro-batch `index`; from any thread, in any order, each once.  Takes pack.
- * advantages: (n) handles of float vectors read by the task, NULL handles array for NLL;
- * reference: float vector of the reference policy's log-probs (n_targets) or NULL.  Both must stay
- * registered until unregister_submit, which the caller may call right after. A NULL pack is an
- * empty micro-batch. */
+/* What the gradient of a policy loss reads besides its pack (codelets/gradient.h). */
+struct mot_train_inputs {
+    const starpu_data_handle_t *advantages; /* (n_advantages) float vectors */
+    int n_advantages;
+    starpu_data_handle_t reference, proximal; /* float vectors (n_targets) or NULL */
+};
+/* Hands over micro-batch `index`; from any thread, in any order, each once.  Takes pack; inputs are
+ * NULL for NLL, and their handles must stay registered until unregister_submit, which the caller
+ * may call right after.  A NULL pack is an empty micro-batch. */
 void mot_train_add(struct mot_train *train, int index, struct mot_pack *pack,
-                   const starpu_data_handle_t *advantages, int n, starpu_data_handle_t reference);
+                   const struct mot_train_inputs *inputs);
 /* Everything has been added or will be; gradients are divided by denominator (clamped to >= 1).
  * When the last update has run, done(argument, metrics) is called in a worker's thread, and train
  * is freed after it. */

@@ -9,6 +9,7 @@
  *   peers row 10: on-policy the loss is 0 and the gradient is not
  *   peers row 12: k1, k2, k3; ref - lp = 200 stays finite; k3's expectation is the full KL
  *   peers rows 13, 18: a reward that abstains; groups without spread, and KL on them
+ *   stale answers: truncated importance sampling and the decoupled loss, by token and by sequence
  * Expected values are in double and compared to 1e-6. */
 #include <math.h>
 #include <setjmp.h>
@@ -34,6 +35,9 @@ static const float old[N] = {-0.60f, -1.00f, -0.10f, -0.70f, -2.40f, -0.35f, -0.
 static const float ref[N] = {-0.70f, -1.10f, -0.20f, -0.80f, -2.10f, -0.40f, -0.60f,
                              -1.30f, -1.30f, -0.50f, -0.30f, -0.90f, -2.20f, -0.70f};
 
+static const float beh[N] = {-0.65f, -1.30f, -0.10f, -0.70f, -2.40f, -0.30f, -1.90f,
+                             -1.10f, -1.50f, -0.45f, -0.25f, -0.95f, -2.00f, -1.10f};
+
 static void near(double got, double expected, double limit, const char *what)
 {
     if (!(fabs(got - expected) <= limit)) {
@@ -47,6 +51,8 @@ struct batch {
     int length[MAX];
     int masked[MAX]; /* per answer */
     float advantage[MAX], old[MAX], ref[MAX], lp[MAX];
+    int is_stale;
+    float beh[MAX]; /* read when is_stale: old is then the proximal policy's */
 };
 
 static struct batch golden(enum mot_scale_rewards scale)
@@ -62,6 +68,7 @@ static struct batch golden(enum mot_scale_rewards scale)
     memcpy(b.lp, lp, sizeof(lp));
     memcpy(b.old, old, sizeof(old));
     memcpy(b.ref, ref, sizeof(ref));
+    memcpy(b.beh, beh, sizeof(beh));
     return b;
 }
 
@@ -79,14 +86,17 @@ static void micro_batch(const struct batch *b, const struct mot_policy_loss_opti
                         int to, float *coef, struct mot_policy_loss_metrics *metrics,
                         struct mot_loss_counts *counts)
 {
-    float weight[MAX] = {0};
-    int first = 0, tokens = 0;
+    float weight[MAX] = {0}, factor[MAX];
+    int first = 0, tokens = 0, answer_of[MAX];
     for (int a = 0; a < from; a++) { first += b->length[a]; }
     for (int a = from; a < to; a++) { tokens += b->masked[a] ? 0 : b->length[a]; }
     int t = 0;
     for (int a = from; a < to; a++) {
         const double w = b->masked[a] ? 0.0 : o->type->token_weight(b->length[a], tokens);
-        for (int i = 0; i < b->length[a]; i++) { weight[t++] = (float)w; }
+        for (int i = 0; i < b->length[a]; i++, t++) {
+            weight[t] = (float)w;
+            answer_of[t] = a;
+        }
         counts->answers += !b->masked[a];
     }
     counts->tokens += tokens;
@@ -96,6 +106,12 @@ static void micro_batch(const struct batch *b, const struct mot_policy_loss_opti
                                    .old = b->old + first,
                                    .reference = o->beta != 0.0 ? b->ref + first : NULL,
                                    .weight = weight};
+    if (b->is_stale) {
+        loss.behaviour = b->beh + first;
+        loss.factor = factor;
+        mot_importance(&o->importance, t, answer_of, loss.old, loss.behaviour, weight, factor,
+                       &loss.metrics.importance);
+    }
     float entropy[MAX];
     for (int i = 0; i < t; i++) { entropy[i] = 0.5f; }
     for (int i = 0; i < t; i += 3) {
@@ -304,6 +320,90 @@ static void test_golden_gradients(void **state)
     assert_true(fabs(g[0]) > 0.01);
 }
 
+struct stale_row {
+    enum mot_importance_mode mode;
+    double min, max, grpo, dapo;
+};
+
+static void test_golden_stale_losses(void **state)
+{
+    (void)state;
+    static const struct stale_row rows[] = {
+        {MOT_IMPORTANCE_TOKEN_TRUNCATE, NAN, 2.0, 0.062958, 0.099588},
+        {MOT_IMPORTANCE_TOKEN_MASK, 0.5, 2.0, -0.015361, -0.012296},
+        {MOT_IMPORTANCE_SEQUENCE_TRUNCATE, NAN, 3.0, 0.317800, 0.528741},
+        {MOT_IMPORTANCE_SEQUENCE_MASK, NAN, 3.0, -0.288601, -0.337546},
+        {MOT_IMPORTANCE_TOKEN_MASK, NAN, 5.0, NAN, 0.1734376}, /* the decoupled loss, upper 5 */
+        {MOT_IMPORTANCE_TOKEN_MASK, NAN, 2.0, NAN, -0.0122959},
+    };
+    struct batch b = golden(MOT_SCALE_GROUP);
+    b.is_stale = 1;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct mot_policy_loss_options o = options_of("dapo", 0), grpo = options_of("grpo", 0);
+        o.importance = (struct mot_importance_options){rows[i].mode, rows[i].min, rows[i].max};
+        grpo.importance = o.importance;
+        near(loss_of(&b, &o, 2, NULL, NULL), rows[i].dapo, 1e-6, "stale, dapo");
+        if (isnan(rows[i].grpo)) { continue; }
+        near(loss_of(&b, &grpo, 2, NULL, NULL), rows[i].grpo, 1e-6, "stale, grpo");
+    }
+    /* Without a correction the ratio is to the sampler's policy, and clips there. */
+    struct mot_policy_loss_options o = options_of("dapo", 0);
+    struct batch coupled = golden(MOT_SCALE_GROUP);
+    memcpy(coupled.old, beh, sizeof(beh));
+    near(loss_of(&coupled, &o, 4, NULL, NULL), 0.1783919, 1e-6, "coupled");
+}
+
+static void test_importance_factors(void **state)
+{
+    (void)state;
+    static const double w[N] = {1.051271, 1.349859, 1, 1,        1, .951229, 3.320117,
+                                1,        .904837,  1, 1.051271, 1, .904837, 1.221403};
+    static const double product[G] = {1.419068, 3.158193, .904837, 1.161834};
+    struct batch b = golden(MOT_SCALE_GROUP);
+    b.is_stale = 1;
+    int answer_of[N];
+    float factor[N], weight[N];
+    for (int a = 0, t = 0; a < G; a++) {
+        for (int i = 0; i < length[a]; i++, t++) {
+            answer_of[t] = a;
+            weight[t] = 1.0f;
+        }
+    }
+    struct mot_importance_options o = {MOT_IMPORTANCE_TOKEN_TRUNCATE, NAN, NAN};
+    struct mot_importance_sums sums = {0};
+    mot_importance(&o, N, answer_of, old, beh, weight, factor, &sums);
+    for (int t = 0; t < N; t++) { near(factor[t], w[t], 1e-6, "w"); }
+    assert_true(sums.n == N);
+    near(sums.max, 3.320117, 1e-6, "largest w");
+    near(sums.min, .904837, 1e-6, "smallest w");
+
+    o.mode = MOT_IMPORTANCE_SEQUENCE_TRUNCATE;
+    sums = (struct mot_importance_sums){0};
+    mot_importance(&o, N, answer_of, old, beh, weight, factor, &sums);
+    for (int t = 0; t < N; t++) { near(factor[t], product[answer_of[t]], 1e-6, "w of a row"); }
+    assert_true(sums.n == G);
+    near(sums.sum, product[0] + product[1] + product[2] + product[3], 1e-6, "sum of w");
+
+    /* Bounds below, masked answers, numbers far apart, and NaN, which must show. */
+    const float far[4] = {-300.0f, -1.0f, -1.0f, NAN}, near_by[4] = {-1.0f, -1.0f, -300.0f, -1.0f};
+    const float some[4] = {1.0f, 0.0f, 1.0f, 1.0f};
+    const int own[4] = {0, 1, 2, 3};
+    o = (struct mot_importance_options){MOT_IMPORTANCE_TOKEN_TRUNCATE, 0.5, NAN};
+    mot_importance(&o, 4, own, far, near_by, some, factor, &sums);
+    assert_true(factor[0] == 0.5f && factor[1] == 0.0f && isnan(factor[3]));
+    near(factor[2] / exp(20.0), 1.0, 1e-6, "a clamped exponent");
+
+    /* The metrics are of the sampler's against the trainer's log-probs, and add up. */
+    struct mot_policy_loss_metrics m;
+    struct mot_policy_loss_options dapo = options_of("dapo", 0);
+    dapo.importance = (struct mot_importance_options){MOT_IMPORTANCE_TOKEN_TRUNCATE, NAN, NAN};
+    loss_of(&b, &dapo, 1, NULL, &m);
+    near(m.difference_sum / m.tokens, 0.1464286, 1e-6, "mean |old - behaviour|");
+    near(m.difference_max, 1.2, 1e-6, "largest |old - behaviour|");
+    assert_true(m.importance.n == N);
+    near(m.importance.max, 3.320117, 1e-6, "largest factor");
+}
+
 /* Derivatives by central differences of the loss itself, all types and estimators. */
 static void test_gradients_by_differences(void **state)
 {
@@ -315,6 +415,8 @@ static void test_gradients_by_differences(void **state)
         o.kl_estimator = (enum mot_kl_estimator)(k % 3);
         struct batch b = golden(MOT_SCALE_GROUP);
         double g[MAX];
+        b.is_stale = k % 2; /* the factor has no gradient of its own */
+        o.importance = (struct mot_importance_options){MOT_IMPORTANCE_TOKEN_TRUNCATE, NAN, 2.0};
         loss_of(&b, &o, 2, g, NULL);
         for (int t = 0; t < N; t++) {
             const float at = b.lp[t];
@@ -470,6 +572,8 @@ int main(void)
         cmocka_unit_test(test_golden_losses),
         cmocka_unit_test(test_golden_kl),
         cmocka_unit_test(test_golden_gradients),
+        cmocka_unit_test(test_golden_stale_losses),
+        cmocka_unit_test(test_importance_factors),
         cmocka_unit_test(test_gradients_by_differences),
         cmocka_unit_test(test_split_does_not_matter),
         cmocka_unit_test(test_two_answers_of_unequal_length),

@@ -214,8 +214,11 @@ static uint64_t policy_step(const int *order, struct mot_train_metrics *metrics)
     actor_load(&actor, "tiny-llama-tied",
                &(struct mot_actor_options){.lanes = 1, .temperature = 0.7});
     const struct mot_optimizer_options o = reference_options();
-    struct mot_policy_loss_options loss = {
-        .epsilon = 0.2, .epsilon_high = 0.3, .beta = 0.1, .kl_estimator = MOT_KL_K3};
+    struct mot_policy_loss_options loss = {.epsilon = 0.2,
+                                           .epsilon_high = 0.3,
+                                           .beta = 0.1,
+                                           .kl_estimator = MOT_KL_K3,
+                                           .importance = {MOT_IMPORTANCE_TOKEN_TRUNCATE, NAN, 2.0}};
     assert_int_equal(mot_loss_type_find("dapo", &loss.type), 0);
     struct mot_train *train = mot_train_begin(&actor, &o, MOT_LOSS_POLICY, &loss, 0, 0, 3);
     for (int i = 0; i < 3; i++) {
@@ -227,9 +230,15 @@ static uint64_t policy_step(const int *order, struct mot_train_metrics *metrics)
         };
         starpu_data_handle_t advantages[2] = {filled(2, (float)r, -1.0f), filled(1, 0.5f, 0.0f)};
         starpu_data_handle_t reference = filled(3, -2.0f - (float)r, 0.25f);
-        mot_train_add(train, r, mot_pack_create(&prompt, 1, answers, 2), advantages, 2, reference);
+        starpu_data_handle_t proximal = filled(3, -0.5f * (float)r, 0.5f);
+        const struct mot_train_inputs inputs = {.advantages = advantages,
+                                                .n_advantages = 2,
+                                                .reference = reference,
+                                                .proximal = proximal};
+        mot_train_add(train, r, mot_pack_create(&prompt, 1, answers, 2), &inputs);
         for (int a = 0; a < 2; a++) { starpu_data_unregister_submit(advantages[a]); }
         starpu_data_unregister_submit(reference);
+        starpu_data_unregister_submit(proximal);
     }
     *metrics = train_wait(train, 9.0);
     mot_plan_end(0);
@@ -276,7 +285,7 @@ static void gradient_of(int n, int lanes, int deterministic, float **gradient, s
     o.deterministic = deterministic;
     struct mot_train *train = mot_train_begin(&actor, &o, MOT_LOSS_NLL, NULL, 0, 0, n);
     for (int i = 0; i < n; i++) {
-        mot_train_add(train, i, rows_pack(&all, i * (8 / n), 8 / n, 1.0f), NULL, 0, NULL);
+        mot_train_add(train, i, rows_pack(&all, i * (8 / n), 8 / n, 1.0f), NULL);
     }
     train_wait(train, rows_tokens(&all));
     mot_plan_end(0);
@@ -343,8 +352,7 @@ static int step_of_weight(struct mot_actor *actor, const struct rows *rows, floa
     const struct mot_optimizer_options o = reference_options();
     struct mot_train *train = mot_train_begin(actor, &o, MOT_LOSS_NLL, NULL, 0, 0, rows->n);
     for (int r = rows->n - 1; r >= 0; r--) {
-        mot_train_add(train, r, empty ? NULL : rows_pack(rows, r, 1, r ? 1.0f : weight), NULL, 0,
-                      NULL);
+        mot_train_add(train, r, empty ? NULL : rows_pack(rows, r, 1, r ? 1.0f : weight), NULL);
     }
     const struct mot_train_metrics m = train_wait(train, rows_tokens(rows));
     for (int stage = 0; stage < MOT_STAGES; stage++) {

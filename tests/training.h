@@ -118,7 +118,7 @@ static inline struct mot_train_metrics rows_step(struct mot_actor *actor, const 
     struct mot_train *train = mot_train_begin(actor, o, MOT_LOSS_NLL, NULL, step, step, rows->n);
     for (int i = 0; i < rows->n; i++) {
         const int r = order ? order[i] : i;
-        mot_train_add(train, r, rows_pack(rows, r, 1, 1.0f), NULL, 0, NULL);
+        mot_train_add(train, r, rows_pack(rows, r, 1, 1.0f), NULL);
     }
     return train_wait(train, rows_tokens(rows));
 }
