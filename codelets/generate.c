@@ -245,17 +245,11 @@ int mot_insert_generate(const struct mot_generate *g)
     struct mot_task task = {.codelet = &generate_codelet,
                             .name = "rollout.generate",
                             .hint = g->hint,
-                            .n_buffers = b.n,
-                            .handles = b.handles,
-                            .modes = b.modes,
-                            .argument = a,
-                            .argument_bytes = bytes,
                             .priority = g->priority,
                             .done = g->done,
                             .argument_done = g->argument_done};
     fill_hint(g, a->tokens_max, &task.hint);
-    const int error = mot_task_insert(&task);
-    mot_buffers_free(&b);
+    const int error = mot_stage_insert(&task, &b, a, bytes);
     free(a);
     return error;
 }

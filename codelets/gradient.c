@@ -171,11 +171,6 @@ int mot_insert_gradient(const struct mot_gradient_task *task)
         .codelet = &gradient_codelet,
         .name = "train.gradient",
         .hint = task->hint,
-        .n_buffers = b.n,
-        .handles = b.handles,
-        .modes = b.modes,
-        .argument = &a,
-        .argument_bytes = sizeof(a),
         .done = task->done,
         .argument_done = task->argument,
     };
@@ -183,7 +178,5 @@ int mot_insert_gradient(const struct mot_gradient_task *task)
     insert.hint.bytes = 3.0 * sizeof(float) * (double)layout->parameters;
     insert.hint.rows = task->pack->n_answers;
     insert.hint.tokens = task->pack->T;
-    const int status = mot_task_insert(&insert);
-    mot_buffers_free(&b);
-    return status;
+    return mot_stage_insert(&insert, &b, &a, sizeof(a));
 }

@@ -57,16 +57,9 @@ int mot_insert_group_advantage(const struct mot_group_advantage *g)
     struct mot_task task = {.codelet = &group_advantage_codelet,
                             .name = "train.advantage",
                             .hint = g->hint,
-                            .n_buffers = b.n,
-                            .handles = b.handles,
-                            .modes = b.modes,
-                            .argument = &a,
-                            .argument_bytes = sizeof(a),
                             .done = g->done,
                             .argument_done = g->argument_done,
                             .priority = g->priority};
     task.hint.rows = n;
-    const int error = mot_task_insert(&task);
-    mot_buffers_free(&b);
-    return error;
+    return mot_stage_insert(&task, &b, &a, sizeof(a));
 }

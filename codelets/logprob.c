@@ -64,11 +64,6 @@ int mot_insert_logprob(const struct mot_logprob_task *task)
         .codelet = &logprob_codelet,
         .name = "train.logprob",
         .hint = task->hint,
-        .n_buffers = b.n,
-        .handles = b.handles,
-        .modes = b.modes,
-        .argument = &a,
-        .argument_bytes = sizeof(a),
         .done = task->done,
         .argument_done = task->argument,
     };
@@ -76,7 +71,5 @@ int mot_insert_logprob(const struct mot_logprob_task *task)
     insert.hint.bytes = (double)layout->parameters * sizeof(float);
     insert.hint.rows = task->pack->n_answers;
     insert.hint.tokens = task->pack->T;
-    const int status = mot_task_insert(&insert);
-    mot_buffers_free(&b);
-    return status;
+    return mot_stage_insert(&insert, &b, &a, sizeof(a));
 }

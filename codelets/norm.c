@@ -49,18 +49,11 @@ int mot_insert_norm(const struct mot_norm_task *task)
         .codelet = &norm_codelet,
         .name = "train.norm",
         .hint = task->hint,
-        .n_buffers = b.n,
-        .handles = b.handles,
-        .modes = b.modes,
-        .argument = &a,
-        .argument_bytes = sizeof(a),
         .done = task->done,
         .argument_done = task->argument,
         .priority = 1,
     };
     insert.hint.flop = b.n;
     insert.hint.bytes = 8.0 * task->n_groups + (double)sizeof(struct mot_norm) * task->n_metrics;
-    const int status = mot_task_insert(&insert);
-    mot_buffers_free(&b);
-    return status;
+    return mot_stage_insert(&insert, &b, &a, sizeof(a));
 }

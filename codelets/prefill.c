@@ -107,18 +107,12 @@ int mot_insert_prefill(const struct mot_prefill *p)
     struct mot_task task = {.codelet = &prefill_codelet,
                             .name = "rollout.prefill",
                             .hint = p->hint,
-                            .n_buffers = b.n,
-                            .handles = b.handles,
-                            .modes = b.modes,
-                            .argument = a,
-                            .argument_bytes = bytes,
                             .priority = p->priority};
     task.hint.flop = flop;
     task.hint.bytes = 4.0 * (double)layout->parameters;
     task.hint.tokens = T;
     task.hint.rows = p->n_prompts;
-    const int error = mot_task_insert(&task);
-    mot_buffers_free(&b);
+    const int error = mot_stage_insert(&task, &b, a, bytes);
     free(a);
     return error;
 }

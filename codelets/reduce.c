@@ -38,18 +38,11 @@ int mot_insert_reduce(const struct mot_reduce_task *task)
         .codelet = &reduce_codelet,
         .name = "train.reduce",
         .hint = task->hint,
-        .n_buffers = b.n,
-        .handles = b.handles,
-        .modes = b.modes,
-        .argument = &a,
-        .argument_bytes = sizeof(a),
         .done = task->done,
         .argument_done = task->argument,
         .priority = 1,
     };
     insert.hint.flop = (double)task->n * (task->n_lanes + 1);
     insert.hint.bytes = sizeof(float) * insert.hint.flop;
-    const int status = mot_task_insert(&insert);
-    mot_buffers_free(&b);
-    return status;
+    return mot_stage_insert(&insert, &b, &a, sizeof(a));
 }

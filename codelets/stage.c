@@ -100,6 +100,18 @@ void mot_buffers_free(struct mot_buffers *b)
     *b = (struct mot_buffers){0};
 }
 
+int mot_stage_insert(struct mot_task *task, struct mot_buffers *b, void *argument, size_t bytes)
+{
+    task->n_buffers = b->n;
+    task->handles = b->handles;
+    task->modes = b->modes;
+    task->argument = argument;
+    task->argument_bytes = bytes;
+    const int error = mot_task_insert(task);
+    mot_buffers_free(b);
+    return error;
+}
+
 /* Rough rates of one core and of one card: priors, not measurements. */
 static const double core_flop_per_s = 5e10, core_bytes_per_s = 1e10;
 static const double card_flop_per_s = 5e12, card_bytes_per_s = 3e11;

@@ -47,6 +47,10 @@ void mot_buffers_add_all(struct mot_buffers *b, const starpu_data_handle_t *hand
                          enum starpu_data_access_mode mode);
 void mot_buffers_free(struct mot_buffers *b);
 
+/* Inserts the task with these buffers, which are freed in any case, and a copy of its argument.
+ * As mot_task_insert. */
+int mot_stage_insert(struct mot_task *task, struct mot_buffers *b, void *argument, size_t bytes);
+
 /* A codelet's cost model: the longer of hint.flop at an assumed rate and hint.bytes at an assumed
  * bandwidth, plus a start-up time.  Known from the first task on, so no dm* policy meets a stage
  * without an estimate, and nothing stale is read from files; only ratios between tasks and between
