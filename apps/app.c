@@ -76,11 +76,14 @@ int mot_app_model_load(struct mot_app_model *m, const struct mot_model_config *c
         return mot_fail(EINVAL, "dtype '%s' is unknown; float32 or bfloat16", config->dtype);
     }
     memset(m, 0, sizeof(*m));
-    int error = mot_app_text_load(config, &m->tokenizer, &m->chat);
+    const int no_text = mot_tokenizer_is_absent(config->model);
+    int error = no_text ? 0 : mot_app_text_load(config, &m->tokenizer, &m->chat);
     if (error) { return error; }
     struct mot_model model = {0};
     error =
         mot_tiny_model_is(path) ? mot_tiny_model_init(path, &model) : mot_model_load(path, &model);
+    if (no_text) { m->tokenizer = mot_tokenizer_none(config->model, model.info.shape.vocab_size); }
+    if (no_text && error == 0) { error = find_chat(config, m->tokenizer, &m->chat); }
     const int ids = mot_tokenizer_vocab_size(m->tokenizer);
     if (error == 0 && ids > model.info.shape.vocab_size) {
         error = mot_fail(EINVAL, "%s: the tokenizer has %d ids, the model only %d rows",

@@ -226,7 +226,8 @@ struct mot_app_model_options {
     int lanes;          /* of the actor; 0: frozen */
     double temperature; /* of its log-probs; 0: 1 */
 };
-/* Reads model, tokenizer and template; checks that vocabulary and weights fit each other and that
+/* Reads model, tokenizer and template (a Hugging Face directory without tokenizer.json takes ids
+ * only); checks that vocabulary and weights fit each other and that
  * matrix products pass the self-test.  m must not move afterwards.  StarPU runs.  0 or a negative
  * errno with a message. */
 int mot_app_model_load(struct mot_app_model *m, const struct mot_model_config *config,

@@ -104,6 +104,25 @@ struct mot_tokenizer *mot_tokenizer_bytes(void)
     return tokenizer;
 }
 
+struct mot_tokenizer *mot_tokenizer_none(const char *path, int vocab_size)
+{
+    struct mot_tokenizer *tokenizer = mot_tokenizer_create();
+    tokenizer->none = mot_strdup(path);
+    tokenizer->vocab.size = tokenizer->vocab.capacity = vocab_size;
+    tokenizer->vocab.token = mot_alloc_zeroed((size_t)vocab_size, sizeof(struct mot_token));
+    return tokenizer;
+}
+
+int mot_tokenizer_is_absent(const char *path)
+{
+    struct stat state;
+    if (stat(path, &state) != 0 || !S_ISDIR(state.st_mode)) { return 0; }
+    char *file = mot_format("%s/tokenizer.json", path);
+    const int absent = stat(file, &state) != 0 && errno == ENOENT;
+    free(file);
+    return absent;
+}
+
 void mot_tokenizer_destroy(struct mot_tokenizer *tokenizer)
 {
     if (!tokenizer) { return; }
@@ -114,6 +133,7 @@ void mot_tokenizer_destroy(struct mot_tokenizer *tokenizer)
     mot_trie_free(&tokenizer->normalized);
     for (int i = 0; i < tokenizer->n_files; i++) { free(tokenizer->file[i].bytes); }
     free(tokenizer->chat_template);
+    free(tokenizer->none);
     free(tokenizer);
 }
 
@@ -219,6 +239,10 @@ static int encode_normalized(struct encoder *encoder, const char *text, size_t n
 int mot_tokenizer_encode(const struct mot_tokenizer *tokenizer, const char *text, size_t length,
                          int add_bos, struct mot_ids *ids)
 {
+    if (tokenizer->none) {
+        return mot_fail(ENOENT, "%s: has no tokenizer.json, so it takes ids, not text",
+                        tokenizer->none);
+    }
     if (length > MOT_TOKENIZER_MAX_TEXT) {
         return mot_fail(EFBIG, "tokenizer: a text of %zu bytes (at most %zu)", length,
                         MOT_TOKENIZER_MAX_TEXT);

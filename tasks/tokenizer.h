@@ -13,6 +13,11 @@ int mot_tokenizer_load(const char *path, struct mot_tokenizer **tokenizer);
 /* The embedded default of the demo: id = byte value, and after the 256 bytes
  * <|endoftext|> (256, also pad), <|im_start|> (257), <|im_end|> (258, end of turn). */
 struct mot_tokenizer *mot_tokenizer_bytes(void);
+/* For a model that comes without one: vocab_size ids that have no text.  Encoding is an error that
+ * names path, decoding gives nothing, saving writes nothing. */
+struct mot_tokenizer *mot_tokenizer_none(const char *path, int vocab_size);
+/* Whether path is a directory without tokenizer.json. */
+int mot_tokenizer_is_absent(const char *path);
 void mot_tokenizer_destroy(struct mot_tokenizer *tokenizer);
 
 int mot_tokenizer_vocab_size(const struct mot_tokenizer *tokenizer);

@@ -173,6 +173,7 @@ struct mot_tokenizer {
     char *chat_template;
     struct mot_tokenizer_file file[MOT_TOKENIZER_MAX_FILES];
     int n_files;
+    char *none; /* path of a model that has no tokenizer; else NULL */
 };
 /* An empty one, and the end of loading: builds the tables from the tokens that are set.  0, or
  * -EINVAL with a message that begins with path. */

@@ -166,6 +166,7 @@ static int write_json(const char *directory, const char *name, json_t *value)
 int mot_tokenizer_save(const struct mot_tokenizer *tokenizer, const char *directory)
 {
     int has_tokenizer = 0, has_config = 0, status = 0;
+    if (tokenizer->none) { return 0; }
     for (int i = 0; i < tokenizer->n_files && !status; i++) {
         const struct mot_tokenizer_file *file = &tokenizer->file[i];
         has_tokenizer |= strcmp(file->name, "tokenizer.json") == 0;
