@@ -188,6 +188,14 @@ const starpu_data_handle_t *mot_version_packed(struct mot_version *version, int 
     return packed;
 }
 
+void mot_version_retain(struct mot_version *version)
+{
+    pthread_mutex_lock(&version->actor->mutex);
+    MOT_ASSERT(version->references > 0);
+    version->references++;
+    pthread_mutex_unlock(&version->actor->mutex);
+}
+
 void mot_version_release(struct mot_version *version)
 {
     struct mot_actor *actor = version->actor;

@@ -63,6 +63,7 @@ struct mot_version *mot_actor_read(struct mot_actor *actor);
  * call with create 1 (hints say that step), retired with the version.  NULL: there are none, or
  * create is 0 and nobody has asked before. */
 const starpu_data_handle_t *mot_version_packed(struct mot_version *version, int create, int step);
+void mot_version_retain(struct mot_version *version);
 void mot_version_release(struct mot_version *version);
 /* After the updates of an optimiser step are submitted: the next version becomes current (casts are
  * submitted where versions are copies).  mot_train does it. */

@@ -6,11 +6,16 @@
  * At most max_tasks generate tasks are under way.  When one returns, its unfinished rows and rows
  * of prompts not begun yet form the next, so a task stays full while there is work, and a handful
  * of long rows are gathered into one task.  Which rows share a task depends on timing; their tokens
- * do not (codelets/generate.h). */
+ * do not (codelets/generate.h).
+ *
+ * Several rollouts may be under way, in a line (rollout_line.h) that shares the tasks out.  A group
+ * keeps the weights it was begun with: its keys and values are of those.  Each rollout has one
+ * version for all of its groups, or takes the line's newest for each as it is begun. */
 #ifndef MOT_ROLLOUT_H
 #define MOT_ROLLOUT_H
 #include "actor.h"
 #include "generate.h"
+#include "rollout_line.h"
 #include "tokenizer.h"
 #include <pthread.h>
 
@@ -44,8 +49,9 @@ struct mot_group {
     int n_rows;
     struct mot_row *rows;
     int n_ended;
-    int first_version;          /* weights that prefilled it */
-    starpu_data_handle_t cache; /* prompt cache; NULL when not alive */
+    int64_t version_step;        /* of the weights that generate it, see options */
+    struct mot_version *version; /* these weights; NULL before it is begun and after its end */
+    starpu_data_handle_t cache;  /* prompt cache; NULL when not alive */
 };
 
 /* Whether generation reads packed copies of the weights (codelets/packed_weights.h): the same
@@ -59,14 +65,16 @@ struct mot_rollout_options {
     int chunk;                 /* tokens a generate task adds per row; 0: to the end */
     int rows_per_task;
     enum mot_pack_weights pack_weights;
-    int max_tasks; /* generate tasks under way; 0: one per CPU worker */
+    int max_tasks; /* generate tasks under way, without a line; 0: one per CPU worker */
     uint64_t seed;
     int n_eos;
     int32_t eos[MOT_EOS_MAX];
     int n_stop; /* stop strings */
     char *const *stop;
     const struct mot_tokenizer *tokenizer;
-    int step; /* RNG's and the hints' */
+    int step;                      /* RNG's and the hints' */
+    struct mot_rollout_line *line; /* NULL: one of its own, max_tasks long, admitting everything */
+    int64_t version_step;          /* steps behind the version it is started with */
 };
 
 struct mot_rollout {
@@ -75,6 +83,7 @@ struct mot_rollout {
     int64_t prompt_tokens; /* forwarded by prefill tasks: each group's prompt once */
     int64_t generated_tokens;
     int generate_tasks, prefill_tasks;
+    int dropped_rows;                /* begun, and not ended when the line was cancelled */
     struct mot_rollout_state *state; /* while tasks are under way */
     pthread_mutex_t mutex;           /* guards ended */
     pthread_cond_t changed;
@@ -98,8 +107,8 @@ struct mot_prompt {
 };
 
 /* Prompts that leave no room for one token are an error, and so are more than 65536 prompts or
- * samples.  Takes a reference of version and lets it
- * go after the last submission.  Returns at once. */
+ * samples.  Takes a reference of version and lets it go after the last submission; NULL: the line's
+ * newest.  Returns at once. */
 int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
                       const struct mot_prompt *prompts, int n_prompts, int samples,
                       const struct mot_rollout_options *options,
