@@ -31,7 +31,7 @@ static const char usage[] =
 
 #define AT(member) offsetof(struct bench_config, member)
 static const struct mot_option options[] = {
-    MOT_MODEL_ROWS(struct bench_config, model),
+    MOT_ROWS(AT(model), mot_model_rows),
     {"repeats", MOT_OPTION_INT, AT(repeats), "5", NULL, 1, 1000, NULL,
      "Measurements; the median is reported last.", "Benchmark"},
     {"batch", MOT_OPTION_INT, AT(batch), "0", NULL, 0, 65535, "rows",
@@ -46,8 +46,8 @@ static const struct mot_option options[] = {
      NULL},
     {"num_generations", MOT_OPTION_INT, AT(generations), "4", NULL, 2, 65535, "answers",
      "grpo: answers per prompt.", NULL},
-    MOT_PACK_WEIGHTS_ROW(struct bench_config, pack_weights),
-    MOT_MACHINE_ROWS(struct bench_config, machine),
+    MOT_ROWS(AT(pack_weights), mot_pack_weights_rows),
+    MOT_ROWS(AT(machine), mot_machine_rows),
     {0},
 };
 #undef AT

@@ -22,7 +22,7 @@ static const char usage[] =
 
 #define AT(member) offsetof(struct eval_config, member)
 static const struct mot_option options[] = {
-    MOT_MODEL_ROWS(struct eval_config, model),
+    MOT_ROWS(AT(model), mot_model_rows),
     {"file", MOT_OPTION_STRING, AT(file), NULL, NULL, 0, 0, NULL,
      "JSON lines with prompt or question, and answer; or embedded: 'sums:LOW-HIGH' or "
      "'questions:LOW-HIGH', with ':held_out' for what grpo and sft never train on.",
@@ -39,8 +39,8 @@ static const struct mot_option options[] = {
      "One JSON object instead of text.", NULL},
     {"rows", MOT_OPTION_BOOL, AT(rows), "false", NULL, 0, 0, NULL,
      "Also one JSON line per answer, before the summary.", NULL},
-    MOT_SAMPLING_ROWS(struct eval_config, sampling, "0.0", "256"),
-    MOT_MACHINE_ROWS(struct eval_config, machine),
+    MOT_ROWS(AT(sampling), mot_sampling_rows),
+    MOT_ROWS(AT(machine), mot_machine_rows),
     {0},
 };
 #undef AT

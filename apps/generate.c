@@ -20,7 +20,7 @@ static const char usage[] =
 
 #define AT(member) offsetof(struct generate_config, member)
 static const struct mot_option options[] = {
-    MOT_MODEL_ROWS(struct generate_config, model),
+    MOT_ROWS(AT(model), mot_model_rows),
     {"prompt", MOT_OPTION_STRING, AT(prompt), "", NULL, 0, 0, NULL,
      "One prompt; the chat template is put around it.", "Prompts"},
     {"file", MOT_OPTION_STRING, AT(file), "", NULL, 0, 0, NULL,
@@ -29,8 +29,8 @@ static const struct mot_option options[] = {
      NULL},
     {"json", MOT_OPTION_BOOL, AT(json), "false", NULL, 0, 0, NULL,
      "One JSON line per answer, with ids and log-probs, instead of text.", NULL},
-    MOT_SAMPLING_ROWS(struct generate_config, sampling, "0.0", "256"),
-    MOT_MACHINE_ROWS(struct generate_config, machine),
+    MOT_ROWS(AT(sampling), mot_sampling_rows),
+    MOT_ROWS(AT(machine), mot_machine_rows),
     {0},
 };
 #undef AT

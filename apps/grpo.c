@@ -39,7 +39,7 @@ static const char usage[] =
 
 #define AT(member) offsetof(struct grpo_config, member)
 static const struct mot_option options[] = {
-    MOT_MODEL_ROWS(struct grpo_config, model),
+    MOT_ROWS(AT(model), mot_model_rows),
     {"train_file", MOT_OPTION_STRING, AT(train_file), NULL, NULL, 0, 0, NULL,
      "JSON lines with prompt or question, and answer; or embedded: 'sums:LOW-HIGH' (\"12+30=\") "
      "or 'questions:LOW-HIGH' (\"What is 4 + 7?\").",
@@ -58,7 +58,9 @@ static const struct mot_option options[] = {
      0, 0, NULL, "Standard deviation that advantages are divided by.", NULL},
     {"num_generations", MOT_OPTION_INT, AT(num_generations), "8", NULL, 2, 65535, "answers",
      "Answers per prompt: the group.", "Generation"},
-    MOT_SAMPLING_ROWS(struct grpo_config, sampling, "1.0", "512"),
+    MOT_ROWS(AT(sampling), mot_sampling_rows),
+    MOT_DEFAULT("temperature", "1.0"),
+    MOT_DEFAULT("max_completion_length", "512"),
     {"per_device_train_batch_size", MOT_OPTION_INT, AT(per_device_train_batch_size), "8", NULL, 1,
      1 << 20, "answers", "Answers per micro-batch: one gradient task.", "Training"},
     {"gradient_accumulation_steps", MOT_OPTION_INT, AT(gradient_accumulation_steps), "1", NULL, 1,
@@ -129,7 +131,7 @@ static const struct mot_option options[] = {
      "Answers per example.", NULL},
     {"eval_temperature", MOT_OPTION_FLOAT, AT(eval_temperature), "0.0", NULL, 0, 100, NULL,
      "Of these answers; 0: greedy.", NULL},
-    MOT_MACHINE_ROWS(struct grpo_config, machine),
+    MOT_ROWS(AT(machine), mot_machine_rows),
     {0},
 };
 #undef AT

@@ -26,12 +26,12 @@ static const char usage[] =
 
 #define AT(member) offsetof(struct logprob_config, member)
 static const struct mot_option options[] = {
-    MOT_MODEL_ROWS(struct logprob_config, model),
+    MOT_ROWS(AT(model), mot_model_rows),
     {"temperature", MOT_OPTION_FLOAT, AT(temperature), "1.0", NULL, 1e-6, 100, NULL,
      "Logits are divided by it.", "Log-probs"},
     {"batch_tokens", MOT_OPTION_INT, AT(batch_tokens), "2048", NULL, 1, 1 << 24, "tokens",
      "A task takes lines until it has so many.", NULL},
-    MOT_MACHINE_ROWS(struct logprob_config, machine),
+    MOT_ROWS(AT(machine), mot_machine_rows),
     {0},
 };
 #undef AT

@@ -39,7 +39,7 @@ static const char usage[] =
 
 #define AT(member) offsetof(struct sft_config, member)
 static const struct mot_option options[] = {
-    MOT_MODEL_ROWS(struct sft_config, model),
+    MOT_ROWS(AT(model), mot_model_rows),
     {"train_file", MOT_OPTION_STRING, AT(train_file), NULL, NULL, 0, 0, NULL,
      "JSON lines with prompt and completion, or input_ids; or embedded: 'sums:LOW-HIGH' "
      "(\"12+30=\").",
@@ -112,8 +112,8 @@ static const struct mot_option options[] = {
      "Answers per prompt for that.", NULL},
     {"stop_accuracy", MOT_OPTION_FLOAT, AT(stop_accuracy), "none", NULL, 0, 1, NULL,
      "Stop after an evaluation whose accuracy is at least this.", NULL},
-    MOT_SAMPLING_ROWS(struct sft_config, sampling, "0.0", "256"),
-    MOT_MACHINE_ROWS(struct sft_config, machine),
+    MOT_ROWS(AT(sampling), mot_sampling_rows),
+    MOT_ROWS(AT(machine), mot_machine_rows),
     {0},
 };
 #undef AT

@@ -209,15 +209,15 @@ static int choice_of(const char *choices, const char *text)
 static int set_choice(const struct mot_option *row, char *target, const char *text,
                       struct mot_option_place place)
 {
-    int index = choice_of(row->choices, text);
-    if (index < 0 && is_null(text)) { index = choice_of(row->choices, "none"); }
+    int index = choice_of(row->domain, text);
+    if (index < 0 && is_null(text)) { index = choice_of(row->domain, "none"); }
     if (index >= 0) {
         *(int *)target = index;
         return 0;
     }
     char known[512] = "";
     for (int i = 0;; i++) {
-        char *choice = mot_option_choice(row->choices, i);
+        char *choice = mot_option_choice(row->domain, i);
         if (!choice) { break; }
         const size_t n = strlen(known);
         snprintf(known + n, sizeof(known) - n, "%s%s", i ? ", " : "", choice);
@@ -335,7 +335,7 @@ int mot_option_set(const struct mot_option *row, void *config, const char *text,
         return set_choice(row, target, text, place);
     case MOT_OPTION_LIST:
         return set_list(row, config, text, plain, place);
-    case MOT_OPTION_BOOL:
+    default:
         break;
     }
     const int value = bool_of(text);
@@ -369,7 +369,7 @@ char *mot_option_text(const struct mot_option *row, const void *config)
     case MOT_OPTION_BOOL:
         return mot_strdup(*(const int *)source ? "true" : "false");
     case MOT_OPTION_CHOICE:
-        return mot_option_choice(row->choices, *(const int *)source);
+        return mot_option_choice(row->domain, *(const int *)source);
     case MOT_OPTION_STRING: {
         const char *text = *(char *const *)source;
         return mot_strdup(text ? text : "");
@@ -378,7 +378,7 @@ char *mot_option_text(const struct mot_option *row, const void *config)
         const double value = *(const double *)source;
         return isnan(value) ? mot_strdup("none") : number_text(value);
     }
-    case MOT_OPTION_LIST:
+    default:
         break;
     }
     MOT_ASSERT(!"a list has no single text");

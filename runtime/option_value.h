@@ -9,6 +9,9 @@ struct mot_option_place {
     int line;         /* from 1 */
 };
 
+/* The rows of a table with those of MOT_ROWS and the defaults of MOT_DEFAULT put in; to free.  The
+ * functions below take rows of such a table. */
+struct mot_option *mot_options_flatten(const struct mot_option *table);
 /* Position in the table of this name (dash and underscore equal), or -1. */
 int mot_option_find(const struct mot_option *table, const char *name, size_t length);
 /* "; did you mean x?" or "", to free.  is_flag: --config and --help are names too. */

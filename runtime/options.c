@@ -14,6 +14,46 @@ struct words {
     char *given; /* per row: has a value from the file or the command line */
 };
 
+static int row_count(const struct mot_option *table)
+{
+    int n = 0;
+    while (table[n].name) { n++; }
+    return n;
+}
+
+static int row_count_all(const struct mot_option *table)
+{
+    int n = 0;
+    for (; table->name; table++) {
+        n += table->type == MOT_OPTION_ROWS ? row_count_all(table->domain) : 1;
+    }
+    return n;
+}
+
+static void append_rows(struct mot_option *flat, const struct mot_option *table, size_t offset)
+{
+    for (; table->name; table++) {
+        if (table->type == MOT_OPTION_ROWS) {
+            append_rows(flat, table->domain, offset + table->offset);
+        } else if (table->type == MOT_OPTION_DEFAULT) {
+            const int at = mot_option_find(flat, table->name, strlen(table->name));
+            MOT_ASSERT(at >= 0);
+            flat[at].default_text = table->default_text;
+        } else {
+            struct mot_option *row = &flat[row_count(flat)];
+            *row = *table;
+            row->offset += offset;
+        }
+    }
+}
+
+struct mot_option *mot_options_flatten(const struct mot_option *table)
+{
+    struct mot_option *flat = mot_alloc_zeroed((size_t)row_count_all(table) + 1, sizeof(*flat));
+    append_rows(flat, table, 0);
+    return flat;
+}
+
 static const struct mot_option_place command_line = {NULL, 0};
 
 static int is_flag(const char *word)
@@ -41,7 +81,7 @@ static void list_append(struct mot_list *list, const char *text)
     list->item[list->n++] = mot_strdup(text);
 }
 
-void mot_options_free(const struct mot_option *table, void *config)
+static void free_values(const struct mot_option *table, void *config)
 {
     for (; table->name; table++) {
         void *target = (char *)config + table->offset;
@@ -52,6 +92,13 @@ void mot_options_free(const struct mot_option *table, void *config)
             mot_list_free(target);
         }
     }
+}
+
+void mot_options_free(const struct mot_option *table, void *config)
+{
+    struct mot_option *flat = mot_options_flatten(table);
+    free_values(flat, config);
+    free(flat);
 }
 
 /* A wrong default is a bug in the table. */
@@ -188,22 +235,23 @@ static int check_given(const struct words *words)
 int mot_options_parse(const struct mot_option *table, void *config, int argc, char **argv,
                       int first, struct mot_list *positional, const char *usage)
 {
-    int n = 0;
-    while (table[n].name) { n++; }
-    struct words words = {table, config, argc, argv, mot_alloc_zeroed((size_t)n + 1, 1)};
+    struct mot_option *flat = mot_options_flatten(table);
+    struct words words = {flat, config, argc, argv,
+                          mot_alloc_zeroed((size_t)row_count(flat) + 1, 1)};
     if (positional) { *positional = (struct mot_list){NULL, 0}; }
-    set_defaults(table, config);
+    set_defaults(flat, config);
 
     const char *path;
     int status = find_config(&words, first, &path);
-    if (status == 1) { mot_options_print_help(table, usage, stdout); }
-    if (status == 0 && path) { status = mot_options_read_yaml(table, config, path, words.given); }
+    if (status == 1) { mot_options_print_help(flat, usage, stdout); }
+    if (status == 0 && path) { status = mot_options_read_yaml(flat, config, path, words.given); }
     if (status == 0) { status = store_words(&words, first, positional); }
     if (status == 0) { status = check_given(&words); }
     if (status != 0) {
-        mot_options_free(table, config);
+        free_values(flat, config);
         if (positional) { mot_list_free(positional); }
     }
     free(words.given);
+    free(flat);
     return status;
 }

@@ -20,7 +20,9 @@ enum mot_option_type {
     MOT_OPTION_BOOL,   /* int: true/false/yes/no/on/off/1/0; the bare flag --name means true */
     MOT_OPTION_STRING, /* char *, owned by the config; NULL when the text is empty */
     MOT_OPTION_CHOICE, /* int: index in choices */
-    MOT_OPTION_LIST    /* struct mot_list: strings; "a b c" (several words), "[a, b]" or "a,b" */
+    MOT_OPTION_LIST,   /* struct mot_list: strings; "a b c" (several words), "[a, b]" or "a,b" */
+    MOT_OPTION_ROWS,   /* no option: see MOT_ROWS */
+    MOT_OPTION_DEFAULT /* no option: see MOT_DEFAULT */
 };
 
 /* One word is split at the commas outside (), [], {} and quotes; several words, and the items of a
@@ -35,12 +37,24 @@ struct mot_option {
     enum mot_option_type type;
     size_t offset;            /* in the config struct */
     const char *default_text; /* as the user would write it; NULL: the option must be given */
-    const char *choices;      /* CHOICE: "group|batch|none"; "none=false": a second spelling */
+    const void *domain;       /* CHOICE: "group|batch|none"; "none=false": a second spelling;
+                               * ROWS: the other table; else NULL */
     double min, max;          /* INT, INT64, FLOAT; both 0: no limits */
     const char *unit;         /* "tokens", "s"; NULL */
     const char *help;         /* one sentence */
     const char *section;      /* heading of --help; NULL: as the row before */
 };
+
+/* Puts in the rows of another table, whose config lies at that offset of this one. */
+#define MOT_ROWS(at, table)                                              \
+    {                                                                    \
+        "", MOT_OPTION_ROWS, (at), NULL, (table), 0, 0, NULL, NULL, NULL \
+    }
+/* Gives an option of rows above another default. */
+#define MOT_DEFAULT(name, text)                                             \
+    {                                                                       \
+        (name), MOT_OPTION_DEFAULT, 0, (text), NULL, 0, 0, NULL, NULL, NULL \
+    }
 
 /* The table ends with a row whose name is NULL.  Fills *config with the defaults, then the YAML
  * file named by --config FILE, then the command line (argv[first]...), so that flags win.  Words

@@ -52,7 +52,7 @@ static char *placeholder(const struct mot_option *row)
         return mot_strdup(" A,B");
     case MOT_OPTION_CHOICE:
         return mot_strdup(" WORD");
-    case MOT_OPTION_BOOL:
+    default:
         break;
     }
     return mot_strdup("");
@@ -78,7 +78,7 @@ static void print_row(const struct mot_option *row, int width, FILE *file)
 {
     char *value = placeholder(row);
     char *domain =
-        row->type == MOT_OPTION_CHOICE ? choices_text(row->choices) : mot_option_limits(row);
+        row->type == MOT_OPTION_CHOICE ? choices_text(row->domain) : mot_option_limits(row);
     const char *given = row->default_text;
     char *standard = !given   ? mot_strdup("must be given")
                      : *given ? mot_format("default %s", given)
@@ -114,13 +114,15 @@ void mot_options_print_help(const struct mot_option *table, const char *usage, F
         fprintf(file, "%s%s", usage, n > 0 && usage[n - 1] == '\n' ? "" : "\n");
     }
     const char *section = "";
-    for (const struct mot_option *row = table; row->name; row++) {
+    struct mot_option *flat = mot_options_flatten(table);
+    for (const struct mot_option *row = flat; row->name; row++) {
         if (row->section && strcmp(row->section, section) != 0) {
             section = row->section;
             fprintf(file, "\n%s\n", section);
         }
         print_row(row, width, file);
     }
+    free(flat);
     fprintf(file, "\nGeneral\n");
     for (const struct mot_option *row = general; row->name; row++) { print_row(row, width, file); }
 }

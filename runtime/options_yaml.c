@@ -243,8 +243,10 @@ int mot_options_write_yaml(const struct mot_option *table, const void *config, F
     yaml_emitter_set_unicode(&emitter, 1);
     yaml_emitter_set_width(&emitter, -1);
     errno = 0;
-    const int ok = emit_all(&emitter, table, config) && fflush(file) == 0;
+    struct mot_option *flat = mot_options_flatten(table);
+    const int ok = emit_all(&emitter, flat, config) && fflush(file) == 0;
     const int error = errno ? errno : EIO;
+    free(flat);
     yaml_emitter_delete(&emitter);
     return ok ? 0 : mot_fail(error, "cannot write the config: %s", strerror(error));
 }

@@ -401,11 +401,50 @@ static void test_nearest_name(void **state)
     assert_null(mot_nearest_name(longest, names));
 }
 
+/* Rows of another table lie at their offset, with another default where one is given; each entry
+ * point sees them. */
+static void test_rows_of_another_table(void **state)
+{
+    (void)state;
+    struct whole {
+        int first;
+        struct config inner;
+    } whole;
+    static const struct mot_option outer[] = {
+        {"first", MOT_OPTION_INT, offsetof(struct whole, first), "1", NULL, 0, 9, NULL, "F.", "A"},
+        MOT_ROWS(offsetof(struct whole, inner), table),
+        MOT_DEFAULT("output_dir", "run"),
+        MOT_DEFAULT("batch_size", "2"),
+        {0},
+    };
+    char *argv[] = {(char *)"motley", (char *)"--max_tokens", (char *)"7"};
+    memset(&whole, 0xaa, sizeof(whole));
+    assert_int_equal(mot_options_parse(outer, &whole, 3, argv, 1, NULL, NULL), 0);
+    assert_int_equal(whole.first, 1);
+    assert_int_equal(whole.inner.batch, 2);
+    assert_int_equal(whole.inner.tokens, 7);
+    assert_string_equal(whole.inner.output, "run");
+
+    char *text = NULL;
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    assert_int_equal(mot_options_write_yaml(outer, &whole, file), 0);
+    mot_options_print_help(outer, NULL, file);
+    fclose(file);
+    assert_non_null(strstr(text, "batch_size: 2\n"));
+    assert_non_null(strstr(text, "--batch_size N"));
+    assert_non_null(strstr(text, "default run]"));
+    free(text);
+    mot_options_free(outer, &whole); /* strings of the inner one too: see the leak checker */
+    assert_null(whole.inner.output);
+}
+
 int main(void)
 {
     close(mkstemp(yaml_path));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_and_flags),
+        cmocka_unit_test(test_rows_of_another_table),
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_bad_flags),
         cmocka_unit_test(test_yaml),
