@@ -70,6 +70,8 @@ int mot_app_model_load(struct mot_app_model *m, const struct mot_model_config *c
 {
     const char *path = options->path != NULL ? options->path : config->model;
     struct mot_actor_options actor = {.lanes = options->lanes,
+                                      .copies = options->max_staleness > 0,
+                                      .max_versions = options->max_staleness + 2,
                                       .head_chunk = config->head_chunk,
                                       .temperature = options->temperature};
     if (mot_dtype_parse(config->dtype, &actor.dtype) != 0 || actor.dtype == MOT_F16) {

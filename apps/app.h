@@ -45,6 +45,7 @@ struct mot_app_model {
 struct mot_app_model_options {
     const char *path;   /* weights from here instead of config->model (a checkpoint); NULL */
     int lanes;          /* of the actor; 0: frozen */
+    int max_staleness;  /* above 0: versions are copies, that many + 2 alive at most */
     double temperature; /* of its log-probs; 0: 1 */
 };
 /* Reads model, tokenizer and template (a Hugging Face directory without tokenizer.json takes ids

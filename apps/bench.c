@@ -279,7 +279,7 @@ static int grpo_step(struct bench *b, const struct mot_dataset *dataset, struct 
     if (error == 0) { error = optimizer_options(&g.optimizer); }
     g.functions = functions;
     struct mot_grpo_step *step;
-    if (error == 0) { error = mot_grpo_step_start(&g, 0, &step); }
+    if (error == 0) { error = mot_grpo_step_start(&g, 0, NULL, &step); }
     if (error == 0) {
         const struct mot_grpo_result *r = mot_grpo_step_wait(step);
         const struct mot_model_shape *shape = &b->model->actor.info.shape;

@@ -109,6 +109,23 @@ static void put_lengths(json_t *o, const struct mot_grpo *grpo, const struct mot
     put(o, "entropy", spread_mean(&entropy));
 }
 
+/* Steps by which the weights that drew a token are behind those it trains. */
+static void put_staleness(json_t *o, const struct mot_grpo_result *r)
+{
+    struct spread all = {0};
+    for (int p = 0; p < r->rollout->n_groups; p++) {
+        const struct mot_group *g = &r->rollout->groups[p];
+        for (int k = 0; k < g->n_rows; k++) {
+            for (int t = 0; t < g->rows[k].n; t++) {
+                spread_add(&all, (double)(r->step - g->version_step));
+            }
+        }
+    }
+    put(o, "staleness/min", all.min);
+    put(o, "staleness/mean", spread_mean(&all));
+    put(o, "staleness/max", all.max);
+}
+
 /* The optimiser steps of the step: means over their tokens, the last one's learning rate. */
 static void put_updates(json_t *o, const struct mot_grpo_result *r)
 {
@@ -142,11 +159,18 @@ static void put_updates(json_t *o, const struct mot_grpo_result *r)
     put(o, "ratio/std", sqrt(var > 0 ? var : 0));
     put(o, "ratio/min", min);
     put(o, "ratio/max", max);
-    /* Before the first update the trainer's weights are the sampler's: this is pure numerics. */
+    /* Before the first update, without staleness, the trainer's weights are the sampler's: then
+     * this is pure numerics. */
     const struct mot_train_metrics *first = &r->updates[0];
     put(o, "sampling/sampling_logp_difference/mean",
         first->tokens > 0 ? first->logprob_difference_sum / first->tokens : NAN);
     put(o, "sampling/sampling_logp_difference/max", first->logprob_difference_max);
+    if (first->importance.n > 0) {
+        const struct mot_importance_sums *s = &first->importance;
+        put(o, "sampling/importance_sampling_ratio/min", s->min);
+        put(o, "sampling/importance_sampling_ratio/mean", s->sum / s->n);
+        put(o, "sampling/importance_sampling_ratio/max", s->max);
+    }
     put(o, "optim/skipped_updates", sum.skipped);
 }
 
@@ -182,6 +206,7 @@ json_t *mot_grpo_metrics(const struct mot_grpo *grpo, int step,
     put_updates(o, result);
     put_rewards(o, grpo, result);
     put_lengths(o, grpo, result);
+    put_staleness(o, result);
     put_speed(o, result);
     return o;
 }

@@ -13,12 +13,14 @@ struct micro_batch {
     int groups_not_scored;          /* advantages not computed yet */
     int claimed_for;                /* 1 + the newest optimiser step it was handed over to */
     starpu_data_handle_t reference; /* log-probs of the reference policy, or NULL */
-    struct mot_pack *reference_pack;
+    starpu_data_handle_t proximal;  /* of the policy at the start of the update, or NULL */
+    struct mot_pack *pack;          /* of the tasks that compute these, or NULL */
 };
 
 /* mutex guards the counters below; it is not held while tasks are submitted. */
 struct mot_grpo_step {
     const struct mot_grpo *grpo;
+    struct mot_grpo_place place;
     int step, n_answers, n_updates, updates_per_iteration;
     struct mot_prompt *prompts;
     struct mot_rollout *rollout;
@@ -27,16 +29,19 @@ struct mot_grpo_step {
     struct micro_batch *micro_batches;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    int update;    /* the optimiser step under way */
-    int added;     /* of its micro-batches: handed over */
-    int generated; /* the rollout has ended: nothing reads its weights any more */
-    int callbacks; /* threads inside hand_over */
-    int ended;     /* all is done */
+    int update;                   /* the optimiser step under way */
+    int added;                    /* of its micro-batches: handed over */
+    int generated;                /* the rollout has ended: nothing reads its weights any more */
+    int is_turn;                  /* the step before has ended: the weights to train are there */
+    int may_update;               /* somebody waits for this step */
+    int callbacks;                /* threads inside hand_over */
+    int ended;                    /* all is done */
+    struct mot_version *proximal; /* from the turn to the end, where log-probs of it are needed */
     struct mot_train *train;
     struct mot_loss_counts counts; /* of the update under way */
     struct mot_train_metrics *updates;
     struct mot_grpo_result result;
-    double start_us;
+    double start_us, turn_us;
 };
 
 /* The context of an advantage task's callback. */
@@ -49,6 +54,11 @@ int mot_grpo_updates_per_step(const struct mot_grpo *g)
 {
     const int answers = g->prompts_per_step * g->num_generations;
     return answers / (g->answers_per_micro_batch * g->micro_batches_per_update) * g->num_iterations;
+}
+
+static int needs_proximal(const struct mot_grpo *grpo)
+{
+    return grpo->max_staleness > 0 && grpo->correct_importance;
 }
 
 static struct mot_hint hint_of(const struct mot_grpo_step *s, enum mot_stage stage, int group)
@@ -111,6 +121,12 @@ static struct mot_pack *pack_of(const struct mot_grpo_step *s, const struct micr
 
 static void hand_over(struct mot_grpo_step *s);
 
+static void release_proximal(struct mot_grpo_step *s)
+{
+    if (s->proximal != NULL) { mot_version_release(s->proximal); }
+    s->proximal = NULL;
+}
+
 /* In a worker's thread: an optimiser step has ended. */
 static void updated(void *argument, const struct mot_train_metrics *metrics)
 {
@@ -121,7 +137,11 @@ static void updated(void *argument, const struct mot_train_metrics *metrics)
         hand_over(s);
         return;
     }
-    s->result.seconds = (starpu_timing_now() - s->start_us) * 1e-6;
+    pthread_mutex_unlock(&s->mutex); /* nobody goes on before `ended` is set */
+    release_proximal(s);
+    s->result.seconds = (starpu_timing_now() - s->turn_us) * 1e-6;
+    if (s->place.trained) { s->place.trained(s->place.context, s->step); }
+    pthread_mutex_lock(&s->mutex);
     s->ended = 1;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mutex);
@@ -134,17 +154,39 @@ static void begin_update(struct mot_grpo_step *s)
                                number, s->step, s->grpo->micro_batches_per_update);
 }
 
+/* Log-probs of a whole micro-batch under a version: the reference's, or the proximal policy's. */
+static starpu_data_handle_t submit_logprob(struct mot_grpo_step *s, int index,
+                                           struct mot_version *version)
+{
+    struct micro_batch *mb = &s->micro_batches[index];
+    if (mb->pack == NULL) { mb->pack = pack_of(s, mb, NULL); }
+    struct mot_logprob_task task = {.context = &version->actor->context,
+                                    .weights = version->groups,
+                                    .pack = mb->pack,
+                                    .logprob = mot_float_vector((size_t)mb->pack->n_targets),
+                                    .hint = hint_of(s, MOT_STAGE_LOGPROB, index)};
+    task.hint.version = version->number;
+    mot_plan_submitted(s->step, MOT_STAGE_LOGPROB, 1, 0.0);
+    mot_task_must(mot_insert_logprob(&task));
+    return task.logprob;
+}
+
 /* Hands one micro-batch over to the optimiser step, with the advantages of the groups it
  * touches. */
 static void add_micro_batch(struct mot_grpo_step *s, struct mot_train *train, int index,
-                            const struct micro_batch *mb, struct mot_pack *pack)
+                            struct micro_batch *mb, struct mot_pack *pack)
 {
     const int G = s->grpo->num_generations, first = mb->first / G;
     const int n = (mb->first + mb->n - 1) / G - first + 1;
     starpu_data_handle_t *advantages = mot_alloc((size_t)n * sizeof(*advantages));
     for (int i = 0; i < n; i++) { advantages[i] = s->groups[first + i].advantage_handle; }
-    const struct mot_train_inputs inputs = {
-        .advantages = advantages, .n_advantages = n, .reference = mb->reference};
+    if (s->proximal != NULL && mb->proximal == NULL) {
+        mb->proximal = submit_logprob(s, (int)(mb - s->micro_batches), s->proximal);
+    }
+    const struct mot_train_inputs inputs = {.advantages = advantages,
+                                            .n_advantages = n,
+                                            .reference = mb->reference,
+                                            .proximal = mb->proximal};
     mot_train_add(train, index, pack, &inputs);
     free(advantages);
 }
@@ -153,7 +195,7 @@ static void add_micro_batch(struct mot_grpo_step *s, struct mot_train *train, in
  * its pack; -1 when there is none.  The mutex is held. */
 static int claim(struct mot_grpo_step *s, struct mot_pack **pack)
 {
-    if (s->ended) { return -1; }
+    if (!s->is_turn || s->update == s->n_updates) { return -1; }
     const int most = s->grpo->micro_batches_per_update;
     struct micro_batch *first = &s->micro_batches[s->update % s->updates_per_iteration * most];
     for (int i = 0; i < most; i++) {
@@ -171,12 +213,15 @@ static struct mot_loss_counts no_counts(const struct mot_grpo *grpo)
     return (struct mot_loss_counts){.max_completion_length = grpo->rollout.max_completion_length};
 }
 
-/* Closes the update under way once all its micro-batches are handed over and the rollout has
- * ended: the update changes weights that rows still being generated would go on with.  The mutex is
- * held before and after, not while closing. */
+/* Closes the update under way once all its micro-batches are handed over, the step is waited for,
+ * and the rollout has ended: the update changes weights that rows still being generated would go on
+ * with.  Where these read copies only the last update waits for the rollout, which then has let go
+ * of its version.  The mutex is held before and after, not while closing. */
 static void close_update(struct mot_grpo_step *s)
 {
-    if (!s->generated || s->added < s->grpo->micro_batches_per_update) { return; }
+    const int is_last = s->update + 1 == s->n_updates;
+    const int has_weights = s->generated || (s->grpo->actor->options.copies && !is_last);
+    if (!s->may_update || !has_weights || s->added < s->grpo->micro_batches_per_update) { return; }
     struct mot_train *train = s->train;
     const double denominator = mot_policy_loss_denominator(&s->grpo->loss, &s->counts);
     s->train = NULL;
@@ -274,24 +319,6 @@ static void row_ended(void *context, struct mot_row *row)
                                      grpo->n_functions, s->step));
 }
 
-/* Log-probs of the reference policy for a micro-batch whose answers are all there. */
-static void submit_reference(struct mot_grpo_step *s, int index)
-{
-    struct micro_batch *mb = &s->micro_batches[index];
-    mb->reference_pack = pack_of(s, mb, NULL);
-    mb->reference = mot_float_vector((size_t)mb->reference_pack->n_targets);
-    struct mot_actor *reference = s->grpo->reference;
-    struct mot_version *version = mot_actor_read(reference);
-    const struct mot_logprob_task task = {.context = &reference->context,
-                                          .weights = version->groups,
-                                          .pack = mb->reference_pack,
-                                          .logprob = mb->reference,
-                                          .hint = hint_of(s, MOT_STAGE_LOGPROB, index)};
-    mot_plan_submitted(s->step, MOT_STAGE_LOGPROB, 1, 0.0);
-    mot_task_must(mot_insert_logprob(&task));
-    mot_version_release(version);
-}
-
 /* A group has ended: its advantages, and the reference of micro-batches it completes. */
 static void group_ended(void *context, struct mot_group *group)
 {
@@ -302,7 +329,10 @@ static void group_ended(void *context, struct mot_group *group)
         pthread_mutex_lock(&s->mutex);
         const int whole = --s->micro_batches[i].groups_not_ended == 0;
         pthread_mutex_unlock(&s->mutex);
-        if (whole) { submit_reference(s, i); }
+        if (!whole) { continue; }
+        struct mot_version *version = mot_actor_read(s->grpo->reference);
+        s->micro_batches[i].reference = submit_logprob(s, i, version);
+        mot_version_release(version);
     }
     if (s->grpo->scale_rewards != MOT_SCALE_BATCH) { submit_advantages(s, group->index, 1); }
 }
@@ -349,18 +379,52 @@ static void declare_plan(const struct mot_grpo_step *s)
     const int groups = g->scale_rewards == MOT_SCALE_BATCH ? 1 : g->prompts_per_step;
     mot_plan_declare(s->step, MOT_STAGE_REWARD, s->n_answers, 0.0);
     mot_plan_declare(s->step, MOT_STAGE_ADVANTAGE, groups, 0.0);
-    if (g->reference != NULL) {
-        mot_plan_declare(s->step, MOT_STAGE_LOGPROB, s->n_micro_batches, 0.0);
-    }
+    const int logprobs = (g->reference != NULL) + needs_proximal(g);
+    mot_plan_declare(s->step, MOT_STAGE_LOGPROB, logprobs * s->n_micro_batches, 0.0);
 }
 
-int mot_grpo_step_start(const struct mot_grpo *grpo, int step, struct mot_grpo_step **started)
+/* The step's turn: with it come the weights at the start of its updates. */
+static void take_turn(struct mot_grpo_step *s)
+{
+    s->is_turn = 1;
+    s->turn_us = starpu_timing_now();
+    if (needs_proximal(s->grpo)) { s->proximal = mot_actor_read(s->grpo->actor); }
+}
+
+void mot_grpo_step_turn(struct mot_grpo_step *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    take_turn(s);
+    hand_over(s);
+}
+
+static int start_rollout(struct mot_grpo_step *s)
+{
+    const struct mot_grpo *grpo = s->grpo;
+    struct mot_rollout_options options = grpo->rollout;
+    options.step = s->step;
+    options.line = s->place.line;
+    options.version_step = s->place.version_step;
+    const struct mot_rollout_listener listener = {
+        .row = row_ended, .group = group_ended, .end = rollout_ended, .context = s};
+    return mot_rollout_start(grpo->actor, s->place.version, s->prompts, grpo->prompts_per_step,
+                             grpo->num_generations, &options, &listener, &s->rollout);
+}
+
+int mot_grpo_step_start(const struct mot_grpo *grpo, int step, const struct mot_grpo_place *place,
+                        struct mot_grpo_step **started)
 {
     const int G = grpo->num_generations, per = grpo->answers_per_micro_batch;
     MOT_ASSERT(G % per == 0 || per % G == 0);
     struct mot_grpo_step *s = mot_alloc_zeroed(1, sizeof(*s));
     s->grpo = grpo;
-    s->step = step;
+    s->step = s->result.step = step;
+    if (place != NULL) {
+        s->place = *place;
+    } else {
+        s->place.version = mot_actor_read(grpo->actor);
+        s->place.version_step = step;
+    }
     s->n_answers = grpo->prompts_per_step * G;
     s->n_updates = mot_grpo_updates_per_step(grpo);
     s->updates_per_iteration = s->n_updates / grpo->num_iterations;
@@ -374,13 +438,8 @@ int mot_grpo_step_start(const struct mot_grpo *grpo, int step, struct mot_grpo_s
     create_micro_batches(s);
     declare_plan(s);
     s->start_us = starpu_timing_now();
-    struct mot_rollout_options options = grpo->rollout;
-    options.step = step;
-    const struct mot_rollout_listener listener = {
-        .row = row_ended, .group = group_ended, .end = rollout_ended, .context = s};
-    const int error =
-        mot_rollout_start(grpo->actor, mot_actor_read(grpo->actor), s->prompts,
-                          grpo->prompts_per_step, G, &options, &listener, &s->rollout);
+    if (!s->place.waits) { take_turn(s); }
+    const int error = start_rollout(s);
     if (error) {
         mot_grpo_step_destroy(s);
         return error;
@@ -391,11 +450,13 @@ int mot_grpo_step_start(const struct mot_grpo *grpo, int step, struct mot_grpo_s
 
 const struct mot_grpo_result *mot_grpo_step_wait(struct mot_grpo_step *s)
 {
+    pthread_mutex_lock(&s->mutex);
+    s->may_update = 1;
+    hand_over(s);
     mot_rollout_wait(s->rollout);
     pthread_mutex_lock(&s->mutex);
     while (!s->ended || s->callbacks > 0) { pthread_cond_wait(&s->changed, &s->mutex); }
     pthread_mutex_unlock(&s->mutex);
-    mot_plan_end(s->step);
     s->result.rollout = s->rollout;
     s->result.groups = s->groups;
     s->result.n_updates = s->n_updates;
@@ -403,12 +464,23 @@ const struct mot_grpo_result *mot_grpo_step_wait(struct mot_grpo_step *s)
     return &s->result;
 }
 
+const struct mot_rollout *mot_grpo_step_answers(struct mot_grpo_step *s)
+{
+    mot_rollout_wait(s->rollout);
+    return s->rollout;
+}
+
 void mot_grpo_step_destroy(struct mot_grpo_step *s)
 {
+    mot_plan_end(s->step);
+    release_proximal(s);
+    if (s->train != NULL) { mot_train_drop(s->train); }
+    if (s->rollout != NULL) { mot_rollout_wait(s->rollout); }
     for (int i = 0; i < s->n_micro_batches; i++) {
         struct micro_batch *mb = &s->micro_batches[i];
         if (mb->reference != NULL) { starpu_data_unregister(mb->reference); }
-        mot_pack_destroy(mb->reference_pack);
+        if (mb->proximal != NULL) { starpu_data_unregister(mb->proximal); }
+        mot_pack_destroy(mb->pack);
     }
     mot_scoring_destroy(s->groups, s->grpo->prompts_per_step, s->grpo->num_generations);
     mot_rollout_destroy(s->rollout);

@@ -66,6 +66,18 @@ static int n_groups_of(const struct mot_train *train)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
+static void free_train(struct mot_train *train)
+{
+    train->actor->training = 0;
+    pthread_mutex_destroy(&train->mutex);
+    free(train->micro);
+    free(train->lane_next);
+    free(train->lane_started);
+    free(train->gradient);
+    free(train->squares);
+    free(train);
+}
+
 static void finish(struct mot_train *train, int skipped)
 {
     const struct mot_norm *norm = &train->norm;
@@ -93,14 +105,7 @@ static void finish(struct mot_train *train, int skipped)
     };
     void (*done)(void *, const struct mot_train_metrics *) = train->done;
     void *argument = train->argument;
-    train->actor->training = 0;
-    pthread_mutex_destroy(&train->mutex);
-    free(train->micro);
-    free(train->lane_next);
-    free(train->lane_started);
-    free(train->gradient);
-    free(train->squares);
-    free(train);
+    free_train(train);
     if (done) { done(argument, &metrics); }
 }
 
@@ -299,6 +304,7 @@ static void drop_inputs(struct micro_batch *micro)
     if (micro->copied && micro->proximal) { starpu_data_unregister_submit(micro->proximal); }
     free(micro->advantages);
     micro->advantages = NULL;
+    micro->n_advantages = 0;
     micro->reference = micro->proximal = NULL;
 }
 
@@ -445,6 +451,19 @@ void mot_train_close(struct mot_train *train, double denominator,
     const int complete = is_complete(train);
     pthread_mutex_unlock(&train->mutex);
     if (complete) { start_reduce(train); }
+}
+
+void mot_train_drop(struct mot_train *train)
+{
+    MOT_ASSERT(!train->closed);
+    for (int i = 0; i < train->n; i++) {
+        struct micro_batch *micro = &train->micro[i];
+        mot_pack_destroy(micro->pack); /* left where its turn in the lane never came */
+        drop_inputs(micro);
+        if (micro->metrics) { starpu_data_unregister(micro->metrics); }
+    }
+    mot_version_release(train->version);
+    free_train(train);
 }
 
 double mot_learning_rate(const struct mot_optimizer_options *options, int step)

@@ -68,5 +68,9 @@ void mot_train_close(struct mot_train *train, double denominator,
                      void (*done)(void *argument, const struct mot_train_metrics *metrics),
                      void *argument);
 
+/* Gives up an optimiser step that has not been closed and whose tasks have all ended: weights and
+ * moments stay.  Not from a callback. */
+void mot_train_drop(struct mot_train *train);
+
 double mot_learning_rate(const struct mot_optimizer_options *options, int step);
 #endif
