@@ -25,7 +25,8 @@ struct bench_config {
 
 static const char usage[] =
     "usage: motley bench decode|train|grpo --model M [options]\n\n"
-    "Prints a JSON line per measurement and the median again as the last, with \"median\": true:\n"
+    "Prints a JSON line per measurement and the one of median share again as the last, with\n"
+    "\"median\": true:\n"
     "bench, model, dtype, batch, threads, workers, policy, seconds, tokens_per_s, flop_per_s,\n"
     "gemm_peak_flop_per_s, share_of_peak, peak_rss_bytes.\n";
 
@@ -56,14 +57,19 @@ struct bench {
     const struct bench_config *config;
     const char *name;
     struct mot_app_model *model;
-    double peak_flop_per_s;
     int batch;
 };
 
-/* What one repeat measured. */
+/* What one repeat measured, and the GEMM peak: the mean of one just before and one just after it,
+ * as other programs on the machine come and go. */
 struct measure {
-    double seconds, tokens, flop;
+    double seconds, tokens, flop, peak_flop_per_s;
 };
+
+static double share_of_peak(const struct measure *m)
+{
+    return m->flop / m->seconds / m->peak_flop_per_s;
+}
 
 static void print_measure(const struct bench *b, const struct measure *m, int median)
 {
@@ -80,9 +86,8 @@ static void print_measure(const struct bench *b, const struct measure *m, int me
     json_object_set_new(o, "seconds", mot_json_number(m->seconds));
     json_object_set_new(o, "tokens_per_s", mot_json_number(m->tokens / m->seconds));
     json_object_set_new(o, "flop_per_s", mot_json_number(m->flop / m->seconds));
-    json_object_set_new(o, "gemm_peak_flop_per_s", mot_json_number(b->peak_flop_per_s));
-    json_object_set_new(o, "share_of_peak",
-                        mot_json_number(m->flop / m->seconds / b->peak_flop_per_s));
+    json_object_set_new(o, "gemm_peak_flop_per_s", mot_json_number(m->peak_flop_per_s));
+    json_object_set_new(o, "share_of_peak", mot_json_number(share_of_peak(m)));
     json_object_set_new(o, "peak_rss_bytes", json_integer((json_int_t)used.ru_maxrss * 1024));
     if (median) { json_object_set_new(o, "median", json_true()); }
     char *text = mot_json_text(o);
@@ -99,10 +104,9 @@ static void measure_peak(void *buffers[], void *argument)
     **(double **)argument = mot_matmul_peak_flop_per_s();
 }
 
-static int find_peak(struct bench *b)
+static int find_peak(double *result)
 {
     static struct starpu_codelet codelet = {.name = "gemm_peak", .cpu_funcs = {measure_peak}};
-    double *result = &b->peak_flop_per_s;
     const struct mot_task task = {.codelet = &codelet,
                                   .name = "bench.gemm_peak",
                                   .hint = {.stage = -1},
@@ -110,7 +114,7 @@ static int find_peak(struct bench *b)
                                   .argument_bytes = sizeof(result)};
     const int error = mot_task_insert(&task);
     mot_wait_all();
-    b->peak_flop_per_s *= mot_cpu_workers();
+    *result *= mot_cpu_workers();
     return error;
 }
 
@@ -311,10 +315,9 @@ static const struct {
     int default_batch;
 } benches[] = {{"decode", decode, 32}, {"train", train, 4}, {"grpo", grpo, 0}};
 
-static int by_seconds(const void *a, const void *b)
+static int by_share(const void *a, const void *b)
 {
-    const double x = ((const struct measure *)a)->seconds;
-    const double y = ((const struct measure *)b)->seconds;
+    const double x = share_of_peak(a), y = share_of_peak(b);
     return (x > y) - (x < y);
 }
 
@@ -326,13 +329,16 @@ static int run(struct bench *b, int which)
     b->batch = b->config->batch > 0 ? b->config->batch : benches[which].default_batch;
     if (b->batch == 0) { b->batch = b->config->prompts * b->config->generations; }
     int error = benches[which].run(b, &warm_up); /* allocations, page faults, primitives */
-    if (error == 0) { error = find_peak(b); }
-    for (int i = 0; i < repeats && error == 0; i++) {
+    double before, after = 0.0;
+    if (error == 0) { error = find_peak(&before); }
+    for (int i = 0; i < repeats && error == 0; i++, before = after) {
         error = benches[which].run(b, &m[i]);
+        if (error == 0) { error = find_peak(&after); }
+        m[i].peak_flop_per_s = 0.5 * (before + after);
         if (error == 0) { print_measure(b, &m[i], 0); }
     }
     if (error == 0) {
-        qsort(m, (size_t)repeats, sizeof(*m), by_seconds);
+        qsort(m, (size_t)repeats, sizeof(*m), by_share);
         print_measure(b, &m[repeats / 2], 1);
     }
     free(m);
