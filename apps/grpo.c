@@ -305,8 +305,8 @@ int mot_app_grpo(int argc, char **argv)
         mot_options_free(mot_grpo_options, &r.config);
         return code;
     }
+    error = set_up(&r); /* a signal ends it at once: nothing is at stake yet */
     mot_interrupt_watch();
-    error = set_up(&r);
     if (error == 0) { error = train(&r); }
     const int interrupted = mot_interrupted();
     if (error == 0 && r.evaluations > 1) {

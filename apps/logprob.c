@@ -6,6 +6,7 @@
 #include "logprob.h"
 #include "app.h"
 #include "json.h"
+#include "line_reader.h"
 #include "stages.h"
 #include <stdlib.h>
 #include <string.h>
@@ -167,15 +168,15 @@ static int read_row(const json_t *row, const char *place, const struct mot_app_m
     return error;
 }
 
-static int take_line(const char *line, size_t length, const char *path, int number,
-                     struct mot_app_model *model, struct batch *b)
+static int take_line(const struct mot_line_reader *reader, struct mot_app_model *model,
+                     struct batch *b)
 {
     json_t *row = NULL;
     int32_t *ids = NULL;
     int n = 0, prompt = 1;
     char place[512];
-    snprintf(place, sizeof(place), "%.480s:%d", path, number);
-    int error = mot_json_parse(line, length, path, number, &row);
+    snprintf(place, sizeof(place), "%.480s:%d", reader->path, reader->number);
+    int error = mot_json_parse(reader->line, reader->n, reader->path, reader->number, &row);
     if (error == 0 && !json_is_object(row)) {
         error = mot_fail(EINVAL, "%s: not a JSON object", place);
     }
@@ -201,26 +202,23 @@ static int take_line(const char *line, size_t length, const char *path, int numb
 
 static int run(const struct logprob_config *c, struct mot_app_model *model, const char *path)
 {
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
-    if (file == NULL) { return mot_fail(errno, "%s: %s", path, strerror(errno)); }
+    struct mot_line_reader reader;
+    int status = mot_line_reader_open(&reader, path, MOT_LINE_BYTES_MAX);
+    if (status) { return status; }
     struct batch b = {0};
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length;
-    int error = 0;
-    for (int number = 1; error == 0 && (length = getline(&line, &capacity, file)) >= 0; number++) {
-        if (strspn(line, " \t\r\n") == (size_t)length) { continue; }
-        error = take_line(line, (size_t)length, path, number, model, &b);
-        if (error == 0 && b.tokens >= c->batch_tokens) { error = answer(&b, model); }
+    while ((status = mot_line_reader_next(&reader)) > 0) {
+        if (strspn(reader.line, " \t\r") == reader.n) { continue; }
+        status = take_line(&reader, model, &b);
+        if (status == 0 && b.tokens >= c->batch_tokens) { status = answer(&b, model); }
+        if (status) { break; }
     }
-    if (error == 0) { error = answer(&b, model); }
+    if (status == 0) { status = answer(&b, model); }
     batch_clear(&b);
     free(b.ids);
     free(b.prompt);
     free(b.answer);
-    free(line);
-    if (file != stdin) { fclose(file); }
-    return error;
+    mot_line_reader_close(&reader);
+    return status;
 }
 
 int mot_app_logprob(int argc, char **argv)

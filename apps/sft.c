@@ -480,8 +480,8 @@ int mot_app_sft(int argc, char **argv)
         mot_options_free(options, &r.config);
         return code;
     }
+    error = set_up(&r); /* a signal ends it at once: nothing is at stake yet */
     mot_interrupt_watch();
-    error = set_up(&r);
     if (error == 0) { error = train(&r); }
     const int interrupted = mot_interrupted();
     tear_down(&r);

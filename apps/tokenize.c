@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_MAX_BYTES = 64 << 20 };
-
 struct tokenize_config {
     char *model;
     int add_bos, json;
@@ -80,7 +78,7 @@ static int tokenize_file(const struct mot_tokenizer *tokenizer,
                          const struct tokenize_config *config, const char *path)
 {
     struct mot_line_reader reader;
-    int status = mot_line_reader_open(&reader, path, LINE_MAX_BYTES);
+    int status = mot_line_reader_open(&reader, path, MOT_LINE_BYTES_MAX);
     if (status) { return status; }
     while ((status = mot_line_reader_next(&reader)) > 0) {
         status = tokenize_line(tokenizer, config, &reader);

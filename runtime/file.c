@@ -109,12 +109,38 @@ static int read_all(int fd, size_t expected, size_t max_bytes, char **bytes, siz
     }
 }
 
-int mot_file_read(const char *path, size_t max_bytes, char **bytes, size_t *n)
+static int is_open_descriptor(const char *path)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0
+           || strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
+int mot_file_open_input(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) { return fail(errno, "open", path); }
     struct stat info;
     int error = fstat(fd, &info) < 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
+    if (!error && !S_ISREG(info.st_mode)) {
+        const int pipe = (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
+        if (!pipe || !is_open_descriptor(path)) {
+            close(fd);
+            return mot_fail(EINVAL, "%s: no file, but a %s", path,
+                            S_ISFIFO(info.st_mode) ? "named pipe" : "device");
+        }
+        if (fcntl(fd, F_SETFL, 0) < 0) { error = errno; } /* reading may block */
+    }
+    if (!error) { return fd; }
+    close(fd);
+    return fail(error, "read", path);
+}
+
+int mot_file_read(const char *path, size_t max_bytes, char **bytes, size_t *n)
+{
+    const int fd = mot_file_open_input(path);
+    if (fd < 0) { return fd; }
+    struct stat info;
+    int error = fstat(fd, &info) < 0 ? errno : 0;
     const size_t expected = !error && S_ISREG(info.st_mode) ? (size_t)info.st_size : 0;
     if (!error && expected > max_bytes) { error = EFBIG; }
     if (!error) { error = read_all(fd, expected, max_bytes, bytes, n); }

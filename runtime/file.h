@@ -12,8 +12,12 @@ int mot_file_write(const char *path, const void *bytes, size_t n);
 /* The line and a newline in one write(2), so that lines of several writers to an O_APPEND file do
  * not mix. */
 int mot_file_append_line(int fd, const char *line);
+/* Opens an input that was named by the user: a regular file, or a pipe that is open already
+ * (/dev/stdin, /dev/fd/N).  Never blocks, as open(2) of a named pipe would, and refuses what is
+ * neither.  A file descriptor to read from, or a negative errno with a message. */
+int mot_file_open_input(const char *path);
 /* All of it, at most max_bytes (else -EFBIG); a zero byte follows that *n does not count.  *bytes
- * is mot_alloc'ed.  Pipes are read to their end. */
+ * is mot_alloc'ed.  Opens as mot_file_open_input; pipes are read to their end. */
 int mot_file_read(const char *path, size_t max_bytes, char **bytes, size_t *n);
 /* fsync of a file or directory. */
 int mot_file_sync(const char *path);

@@ -3,19 +3,21 @@
 #include "gguf.h"
 #include "error.h"
 #include "gguf_parse.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_NAME = 255, MAX_DIMENSIONS = 4, DEFAULT_ALIGNMENT = 32, MAX_ALIGNMENT = 1 << 20 };
 
 int mot_gguf_is(const char *path)
 {
     char magic[4] = {0};
-    FILE *file = fopen(path, "rbe");
-    if (!file) { return 0; }
-    const size_t n = fread(magic, 1, sizeof(magic), file);
-    fclose(file);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* not to wait at a named pipe */
+    if (fd < 0) { return 0; }
+    const ssize_t n = read(fd, magic, sizeof(magic));
+    close(fd);
     return n == sizeof(magic) && memcmp(magic, "GGUF", sizeof(magic)) == 0;
 }
 

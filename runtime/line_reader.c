@@ -1,6 +1,7 @@
 /* Lines of a text file.  See line_reader.h. */
 #include "line_reader.h"
 #include "error.h"
+#include "file.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,12 @@
 int mot_line_reader_open(struct mot_line_reader *reader, const char *path, size_t max_bytes)
 {
     const int is_input = strcmp(path, "-") == 0;
-    FILE *file = is_input ? stdin : fopen(path, "rb");
-    if (!file) {
-        const int error = errno;
-        return mot_fail(error, "%s: %s", path, strerror(error));
+    FILE *file = stdin;
+    if (!is_input) {
+        const int fd = mot_file_open_input(path);
+        if (fd < 0) { return fd; }
+        file = fdopen(fd, "rb");
+        MOT_ASSERT(file);
     }
     *reader = (struct mot_line_reader){.file = file,
                                        .path = mot_strdup(is_input ? "standard input" : path),

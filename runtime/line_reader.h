@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+enum { MOT_LINE_BYTES_MAX = 64 << 20 }; /* what a line of our input files may have */
+
 struct mot_line_reader {
     FILE *file;
     char *path; /* for messages; "standard input" for "-" */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_MAX_BYTES = 64 << 20, ROWS_MAX = 1 << 28 };
+enum { ROWS_MAX = 1 << 28 };
 
 /* The row being read. */
 struct row {
@@ -297,7 +297,7 @@ int mot_dataset_load(const char *path, const struct mot_dataset_options *options
         return mot_fail(EINVAL, "a system prompt needs a chat template; choose one with "
                                 "--chat_template");
     }
-    int status = mot_line_reader_open(&reader, path, LINE_MAX_BYTES);
+    int status = mot_line_reader_open(&reader, path, MOT_LINE_BYTES_MAX);
     if (status) { return status; }
     loaded.path = mot_strdup(path);
     status = read_rows(&reader, options, &loaded);

@@ -53,6 +53,11 @@ static const struct bad table[] = {
     {MODEL EXACT "--train_file @/long.jsonl", 1, "long.jsonl:1: "},
     {MODEL EXACT "--train_file @/torn.jsonl", 1, "torn.jsonl:2: "},
     {MODEL DATA EXACT "--eval_file @/torn.jsonl", 1, "torn.jsonl:2: "},
+    {MODEL EXACT "--train_file @/pipe", 1, "pipe: no file, but a named pipe"},
+    {MODEL EXACT "--train_file /dev/zero", 1, "/dev/zero: no file, but a device"},
+    {"--model @/pipe " DATA EXACT, 1, "/pipe"},
+    {"--model @/pipes " DATA EXACT, 1, "/pipes/tokenizer.json: no file, but a named pipe"},
+    {"--config @/pipe", 2, "pipe: no file, but a named pipe"},
     {"--model tiny:one " DATA EXACT, 1, "tiny:one"},
     {"--model @/none " DATA EXACT, 1, "/none: No such file"},
     {"--model @/garbage " DATA EXACT, 1, "/garbage/"},
@@ -102,6 +107,12 @@ static void write_files(void)
     MOT_ASSERT(mot_make_directories(path) == 0);
     free(path);
     write_text("@/garbage/config.json", "\x01\x02 what is this");
+    char *pipe = scratch_path("pipe"), *inner = scratch_path("pipes/tokenizer.json");
+    path = scratch_path("pipes");
+    MOT_ASSERT(mkfifo(pipe, 0600) == 0 && mkdir(path, 0700) == 0 && mkfifo(inner, 0600) == 0);
+    free(path);
+    free(inner);
+    free(pipe);
     write_text("@/garbage/tokenizer.json", "{\"model\": [");
     write_text("@/garbage/model.safetensors", "\xff\xff\xff\xff\xff\xff\xff\x7f{}");
     byte_model_write("cut", &(struct byte_model){32, 96, 0.5f});
