@@ -230,13 +230,32 @@ void mot_rollout_feed(struct mot_rollout_state *s)
 
 /* ---- What was drawn -------------------------------------------------------------------------- */
 
+/* Where a stop string that is not over yet after n tokens begins at the earliest: the token whose
+ * text, with that of the later ones, is as long as the longest stop string. */
+static int tail_start(const struct mot_rollout_options *o, const struct mot_row *row, int n)
+{
+    size_t longest = 0, bytes = 0;
+    for (int i = 0; i < o->n_stop; i++) {
+        const size_t n_bytes = strlen(o->stop[i]);
+        longest = n_bytes > longest ? n_bytes : longest;
+    }
+    while (n > 0 && bytes < longest) {
+        size_t token;
+        free(mot_tokenizer_decode(o->tokenizer, &row->ids[--n], 1, 1, &token));
+        bytes += token;
+    }
+    return n;
+}
+
 /* Where the text of the row first holds a stop string: tokens up to there, or 0.  Only prefixes
  * that end in the newest `fresh` tokens can be the first. */
 static int stop_at(const struct mot_rollout_options *o, const struct mot_row *row, int fresh)
 {
     for (int n = row->n - fresh + 1; o->n_stop > 0 && n <= row->n; n++) {
+        const int from = tail_start(o, row, n - 1);
         size_t bytes;
-        char *text = mot_tokenizer_decode(o->tokenizer, row->ids, (size_t)n, 1, &bytes);
+        char *text =
+            mot_tokenizer_decode(o->tokenizer, row->ids + from, (size_t)(n - from), 1, &bytes);
         int found = 0;
         for (int i = 0; i < o->n_stop && !found; i++) {
             found = memmem(text, bytes, o->stop[i], strlen(o->stop[i])) != NULL;
