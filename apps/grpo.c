@@ -22,8 +22,9 @@ struct run {
     struct mot_grpo grpo;
     struct mot_run directory;
     int first_step, steps;
-    int done, saved;          /* steps behind us, and behind the newest checkpoint */
-    int metrics, completions; /* file descriptors, -1: not open */
+    int done, saved;              /* steps behind us, and behind the newest checkpoint */
+    int metrics, completions;     /* file descriptors, -1: not open */
+    struct mot_grpo_store *store; /* of the checkpoint, until the window has it */
     struct mot_grpo_window *window;
     struct mot_progress *progress;
     double accuracy[2]; /* on eval_file: first and newest evaluation of this process */
@@ -138,6 +139,9 @@ static int set_up(struct run *r)
     if (error == 0) { error = load_models(r); }
     if (error == 0) { error = load_data(r); }
     if (error == 0) { error = fill_grpo(r); }
+    if (error == 0 && r->directory.resume_path != NULL) {
+        error = mot_grpo_store_load(r->directory.resume_path, &r->grpo, r->first_step, &r->store);
+    }
     const int64_t saves = c->save_steps > 0 ? r->steps / c->save_steps : 0;
     if (error == 0) {
         error = mot_run_check_disk(&r->directory, &r->model.actor.transformer.layout, saves);
@@ -207,8 +211,9 @@ static int log_step(struct run *r, int step, const struct mot_grpo_result *resul
 static int checkpoint(struct run *r)
 {
     json_t *state = json_object();
-    const int error =
-        mot_run_checkpoint(&r->directory, &r->model.actor, r->model.tokenizer, r->done, state);
+    const struct mot_run_extra extra = {mot_grpo_window_save, r->window};
+    const int error = mot_run_checkpoint(&r->directory, &r->model.actor, r->model.tokenizer,
+                                         r->done, state, &extra);
     json_decref(state);
     if (error == 0) { r->saved = r->done; }
     return error;
@@ -262,7 +267,12 @@ static int train(struct run *r)
     }
     r->progress = mot_progress_create(r->steps, "grpo");
     mot_progress_update(r->progress, r->first_step, "");
-    r->window = mot_grpo_window_open(&r->grpo, r->first_step, r->steps);
+    const struct mot_grpo_span span = {.first = r->first_step,
+                                       .end = r->steps,
+                                       .is_open = r->config.save_steps > 0,
+                                       .store = r->store};
+    r->store = NULL;
+    r->window = mot_grpo_window_open(&r->grpo, &span);
     while (error == 0 && r->done < r->steps && !mot_interrupted()) {
         error = run_step(r, &skips);
         if (error == 0 && skips == SKIPS_MAX) {
@@ -283,6 +293,7 @@ static int train(struct run *r)
 
 static void tear_down(struct run *r)
 {
+    mot_grpo_store_destroy(r->store);
     if (r->model.tokenizer) { mot_app_model_free(&r->model); }
     if (r->reference.tokenizer) { mot_app_model_free(&r->reference); }
     mot_dataset_destroy(&r->train);

@@ -378,7 +378,7 @@ static int checkpoint(struct run *r, int step)
         put(state, window_fields[i].name, *field);
     }
     const int error =
-        mot_run_checkpoint(&r->directory, &r->model.actor, r->model.tokenizer, step, state);
+        mot_run_checkpoint(&r->directory, &r->model.actor, r->model.tokenizer, step, state, NULL);
     json_decref(state);
     if (error == 0) { r->saved_step = step; }
     return error;

@@ -1,5 +1,7 @@
 /* grpo_step: the graph of one GRPO step and the callbacks that grow it.  See grpo_step.h. */
 #include "grpo_step.h"
+#include "grpo_pack.h"
+#include "grpo_store.h"
 #include "logprob.h"
 #include "stages.h"
 #include <pthread.h>
@@ -66,59 +68,6 @@ static struct mot_hint hint_of(const struct mot_grpo_step *s, enum mot_stage sta
     return (struct mot_hint){.stage = stage, .step = s->step, .group = group, .version = -1};
 }
 
-static struct mot_row *row_of(const struct mot_grpo_step *s, int answer)
-{
-    const int G = s->grpo->num_generations;
-    return &s->rollout->groups[answer / G].rows[answer % G];
-}
-
-static int is_masked(const struct mot_grpo_step *s, const struct mot_row *row)
-{
-    return s->grpo->mask_truncated_completions && row->end == MOT_ROW_LENGTH;
-}
-
-/* Lays a micro-batch out, with the weight of every token by the loss type; counts may be NULL. */
-static struct mot_pack *pack_of(const struct mot_grpo_step *s, const struct micro_batch *mb,
-                                struct mot_loss_counts *counts)
-{
-    const int G = s->grpo->num_generations, first_group = mb->first / G;
-    const int n_prompts = (mb->first + mb->n - 1) / G - first_group + 1;
-    struct mot_pack_prompt *prompts = mot_alloc((size_t)n_prompts * sizeof(*prompts));
-    struct mot_pack_answer *answers = mot_alloc((size_t)mb->n * sizeof(*answers));
-    for (int p = 0; p < n_prompts; p++) {
-        const struct mot_group *g = &s->rollout->groups[first_group + p];
-        prompts[p] = (struct mot_pack_prompt){.n = g->prompt_tokens, .ids = g->prompt};
-    }
-    int valid_tokens = 0, valid_answers = 0;
-    for (int i = 0; i < mb->n; i++) {
-        const struct mot_row *row = row_of(s, mb->first + i);
-        valid_tokens += is_masked(s, row) ? 0 : row->n;
-        valid_answers += !is_masked(s, row);
-    }
-    for (int i = 0; i < mb->n; i++) {
-        const struct mot_row *row = row_of(s, mb->first + i);
-        const int p = row->group->index - first_group;
-        const double weight =
-            is_masked(s, row) ? 0.0 : s->grpo->loss.type->token_weight(row->n, valid_tokens);
-        answers[i] = (struct mot_pack_answer){.prompt = p,
-                                              .n = row->n,
-                                              .ids = row->ids,
-                                              .old = row->logprob,
-                                              .weight = (float)weight,
-                                              .advantage_buffer = p,
-                                              .advantage_index = row->sample};
-    }
-    if (counts != NULL) {
-        counts->tokens += valid_tokens;
-        counts->answers += valid_answers;
-        counts->micro_batches += valid_tokens > 0;
-    }
-    struct mot_pack *pack = mot_pack_create(prompts, n_prompts, answers, mb->n);
-    free(prompts);
-    free(answers);
-    return pack;
-}
-
 static void hand_over(struct mot_grpo_step *s);
 
 static void release_proximal(struct mot_grpo_step *s)
@@ -159,7 +108,7 @@ static starpu_data_handle_t submit_logprob(struct mot_grpo_step *s, int index,
                                            struct mot_version *version)
 {
     struct micro_batch *mb = &s->micro_batches[index];
-    if (mb->pack == NULL) { mb->pack = pack_of(s, mb, NULL); }
+    if (mb->pack == NULL) { mb->pack = mot_grpo_pack(s->grpo, s->rollout, mb->first, mb->n, NULL); }
     struct mot_logprob_task task = {.context = &version->actor->context,
                                     .weights = version->groups,
                                     .pack = mb->pack,
@@ -202,7 +151,7 @@ static int claim(struct mot_grpo_step *s, struct mot_pack **pack)
         if (first[i].groups_not_scored > 0 || first[i].claimed_for > s->update) { continue; }
         first[i].claimed_for = s->update + 1;
         if (s->train == NULL) { begin_update(s); }
-        *pack = pack_of(s, &first[i], &s->counts);
+        *pack = mot_grpo_pack(s->grpo, s->rollout, first[i].first, first[i].n, &s->counts);
         return i;
     }
     return -1;
@@ -361,13 +310,18 @@ static void create_micro_batches(struct mot_grpo_step *s)
     }
 }
 
+int mot_grpo_example(const struct mot_grpo *g, int step, int index)
+{
+    const int64_t position = (int64_t)step * g->prompts_per_step + index;
+    return mot_dataset_at(g->dataset, g->seed, g->shuffle, position);
+}
+
 static void choose_prompts(struct mot_grpo_step *s)
 {
     const struct mot_grpo *g = s->grpo;
     s->prompts = mot_alloc((size_t)g->prompts_per_step * sizeof(*s->prompts));
     for (int i = 0; i < g->prompts_per_step; i++) {
-        const int64_t position = (int64_t)s->step * g->prompts_per_step + i;
-        const int example = mot_dataset_at(g->dataset, g->seed, g->shuffle, position);
+        const int example = mot_grpo_example(g, s->step, i);
         const struct mot_ids *ids = &g->dataset->examples[example].prompt;
         s->prompts[i] = (struct mot_prompt){.ids = ids->id, .n = (int)ids->n, .example = example};
     }
@@ -398,6 +352,28 @@ void mot_grpo_step_turn(struct mot_grpo_step *s)
     hand_over(s);
 }
 
+/* Answers that are there already instead of a rollout; 0 when they are not. */
+static int take_stored(struct mot_grpo_step *s, const struct mot_rollout_options *options,
+                       const struct mot_rollout_listener *listener)
+{
+    const struct mot_grpo *grpo = s->grpo;
+    const int P = grpo->prompts_per_step;
+    struct mot_rollout *r;
+    if (s->place.store == NULL
+        || mot_rollout_create(grpo->actor, s->prompts, P, grpo->num_generations, options, &r)) {
+        return 0;
+    }
+    if (!mot_grpo_store_fill(s->place.store, grpo, s->step, r)) {
+        mot_rollout_destroy(r);
+        return 0;
+    }
+    if (s->place.version) { mot_version_release(s->place.version); }
+    s->rollout = r;
+    mot_rollout_line_accept(options->line, P);
+    mot_rollout_tell(r, grpo->rollout.tokenizer, listener);
+    return 1;
+}
+
 static int start_rollout(struct mot_grpo_step *s)
 {
     const struct mot_grpo *grpo = s->grpo;
@@ -407,6 +383,7 @@ static int start_rollout(struct mot_grpo_step *s)
     options.version_step = s->place.version_step;
     const struct mot_rollout_listener listener = {
         .row = row_ended, .group = group_ended, .end = rollout_ended, .context = s};
+    if (take_stored(s, &options, &listener)) { return 0; }
     return mot_rollout_start(grpo->actor, s->place.version, s->prompts, grpo->prompts_per_step,
                              grpo->num_generations, &options, &listener, &s->rollout);
 }

@@ -69,6 +69,7 @@ struct mot_grpo_result {
 };
 
 struct mot_grpo_step;
+struct mot_grpo_store;
 /* Where a step stands among others under way. */
 struct mot_grpo_place {
     struct mot_rollout_line *line;
@@ -76,6 +77,7 @@ struct mot_grpo_place {
         *version;         /* reference taken over; NULL: the line's newest, prompt by prompt */
     int64_t version_step; /* steps behind that version */
     int waits;            /* for mot_grpo_step_turn */
+    const struct mot_grpo_store *store; /* answers that are there already; NULL: none */
     /* In a worker's thread: the step's last update has run, the next one's turn has come. */
     void (*trained)(void *context, int step);
     void *context;
@@ -91,6 +93,8 @@ void mot_grpo_step_turn(struct mot_grpo_step *step);
 const struct mot_grpo_result *mot_grpo_step_wait(struct mot_grpo_step *step);
 /* Its answers, when all are there; may be waited for whatever its turn. */
 const struct mot_rollout *mot_grpo_step_answers(struct mot_grpo_step *step);
+/* Which example is prompt `index` of a step. */
+int mot_grpo_example(const struct mot_grpo *grpo, int step, int index);
 /* After mot_grpo_step_wait; or, to drop it, when its line has been cancelled and no task runs. */
 void mot_grpo_step_destroy(struct mot_grpo_step *step);
 #endif

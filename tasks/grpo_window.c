@@ -5,7 +5,9 @@
 
 struct mot_grpo_window {
     const struct mot_grpo *grpo;
-    int end;     /* the step after the last */
+    int end;   /* the step after the last */
+    int limit; /* the same of those that are started */
+    struct mot_grpo_store *store;
     int oldest;  /* not released */
     int next;    /* to be started */
     int n_slots; /* max_staleness + 1 */
@@ -25,15 +27,19 @@ static int is_bounded(const struct mot_grpo *grpo)
     return grpo->max_staleness > 0 && grpo->staleness_mode == MOT_STALENESS_BOUNDED;
 }
 
-struct mot_grpo_window *mot_grpo_window_open(const struct mot_grpo *grpo, int first, int end)
+struct mot_grpo_window *mot_grpo_window_open(const struct mot_grpo *grpo,
+                                             const struct mot_grpo_span *span)
 {
+    const int first = span->first;
     const struct mot_actor_options *actor = &grpo->actor->options;
     MOT_ASSERT(grpo->max_staleness >= 0);
     MOT_ASSERT(grpo->max_staleness == 0
                || (actor->copies && actor->max_versions == grpo->max_staleness + 2));
     struct mot_grpo_window *w = mot_alloc_zeroed(1, sizeof(*w));
     w->grpo = grpo;
-    w->end = end;
+    w->end = span->end;
+    w->limit = span->end + (span->is_open ? grpo->max_staleness : 0);
+    w->store = span->store;
     w->oldest = w->next = w->turn = first;
     w->n_slots = grpo->max_staleness + 1;
     w->steps = mot_alloc_zeroed((size_t)w->n_slots, sizeof(w->steps[0]));
@@ -67,7 +73,8 @@ static void trained(void *context, int step)
  * is that of the oldest step, max(first, next - eta). */
 static int start(struct mot_grpo_window *w)
 {
-    struct mot_grpo_place place = {.line = w->line, .trained = trained, .context = w};
+    struct mot_grpo_place place = {
+        .line = w->line, .store = w->store, .trained = trained, .context = w};
     pthread_mutex_lock(&w->mutex);
     place.waits = w->turn != w->next;
     pthread_mutex_unlock(&w->mutex);
@@ -87,7 +94,7 @@ static int start(struct mot_grpo_window *w)
 
 int mot_grpo_window_next(struct mot_grpo_window *w, const struct mot_grpo_result **result)
 {
-    while (w->next < w->end && w->next < w->oldest + w->n_slots) {
+    while (w->next < w->limit && w->next < w->oldest + w->n_slots) {
         const int error = start(w);
         if (error) { return error; }
     }
@@ -106,6 +113,18 @@ void mot_grpo_window_release(struct mot_grpo_window *w)
     w->oldest++;
 }
 
+int mot_grpo_window_save(void *context, const char *directory)
+{
+    struct mot_grpo_window *w = context;
+    const int n = w->next - w->oldest;
+    if (n == 0) { return 0; }
+    const struct mot_rollout **rollouts = mot_alloc((size_t)n * sizeof(*rollouts));
+    for (int i = 0; i < n; i++) { rollouts[i] = mot_grpo_step_answers(*slot_of(w, w->oldest + i)); }
+    const int error = mot_grpo_store_save(directory, w->grpo, w->oldest, rollouts, n);
+    free(rollouts);
+    return error;
+}
+
 void mot_grpo_window_close(struct mot_grpo_window *w)
 {
     if (w == NULL) { return; }
@@ -115,6 +134,7 @@ void mot_grpo_window_close(struct mot_grpo_window *w)
         if (w->steps[i] != NULL) { mot_grpo_step_destroy(w->steps[i]); }
     }
     mot_rollout_line_destroy(w->line);
+    mot_grpo_store_destroy(w->store);
     pthread_mutex_destroy(&w->mutex);
     free(w->steps);
     free(w);

@@ -14,17 +14,29 @@
  * eta + 2 versions are alive (actor.h asserts it). */
 #ifndef MOT_GRPO_WINDOW_H
 #define MOT_GRPO_WINDOW_H
-#include "grpo_step.h"
+#include "grpo_store.h"
 
+/* What a window starts with. */
+struct mot_grpo_span {
+    int first, end; /* steps first .. end - 1 are to come */
+    /* 1: the answers of max_staleness steps more are generated too, to be saved with the last
+     * checkpoint: a later run may go on to more steps as if there had been no end. */
+    int is_open;
+    struct mot_grpo_store *store; /* of the checkpoint before `first`, or NULL; taken over */
+};
 struct mot_grpo_window;
-/* Steps first .. end - 1 to come; with max_staleness the actor's versions are copies, max_staleness
- * + 2 of them at most.  grpo is borrowed until the window is closed. */
-struct mot_grpo_window *mot_grpo_window_open(const struct mot_grpo *grpo, int first, int end);
+/* With max_staleness the actor's versions are copies, max_staleness + 2 of them at most.  grpo is
+ * borrowed until the window is closed. */
+struct mot_grpo_window *mot_grpo_window_open(const struct mot_grpo *grpo,
+                                             const struct mot_grpo_span *span);
 /* Starts the steps there is room for, and waits for the oldest: *result is valid until the step is
  * released, NULL when there are no more.  0 or a negative errno with a message. */
 int mot_grpo_window_next(struct mot_grpo_window *window, const struct mot_grpo_result **result);
 /* The step last returned goes. */
 void mot_grpo_window_release(struct mot_grpo_window *window);
+/* Waits until the answers of all steps under way are there, and writes them into a checkpoint's
+ * directory (grpo_store.h); after mot_grpo_window_release.  context: the window. */
+int mot_grpo_window_save(void *context, const char *directory);
 /* Drops what is under way: rows being generated end with the task they are in. */
 void mot_grpo_window_close(struct mot_grpo_window *window);
 #endif

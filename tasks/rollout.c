@@ -75,13 +75,11 @@ static int packing_pays(const struct mot_actor *actor, int n_rows,
     return actor->transformer.layout.parameters >= PARAMETERS && steps >= STEPS;
 }
 
-int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
-                      const struct mot_prompt *prompts, int n_prompts, int samples,
-                      const struct mot_rollout_options *options,
-                      const struct mot_rollout_listener *listener, struct mot_rollout **rollout)
+int mot_rollout_create(const struct mot_actor *actor, const struct mot_prompt *prompts,
+                       int n_prompts, int samples, const struct mot_rollout_options *options,
+                       struct mot_rollout **rollout)
 {
     MOT_ASSERT(n_prompts >= 1 && samples >= 1 && options->max_completion_length >= 1);
-    MOT_ASSERT(options->rows_per_task >= 1 && (version || options->line));
     struct mot_rollout *r = mot_alloc_zeroed(1, sizeof(*r));
     r->n_groups = n_prompts;
     pthread_mutex_init(&r->mutex, NULL);
@@ -93,8 +91,23 @@ int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
                               options->max_completion_length);
     }
     if (error) {
-        if (version) { mot_version_release(version); }
         mot_rollout_destroy(r);
+        return error;
+    }
+    *rollout = r;
+    return 0;
+}
+
+int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
+                      const struct mot_prompt *prompts, int n_prompts, int samples,
+                      const struct mot_rollout_options *options,
+                      const struct mot_rollout_listener *listener, struct mot_rollout **rollout)
+{
+    MOT_ASSERT(options->rows_per_task >= 1 && (version || options->line));
+    struct mot_rollout *r;
+    const int error = mot_rollout_create(actor, prompts, n_prompts, samples, options, &r);
+    if (error) {
+        if (version) { mot_version_release(version); }
         return error;
     }
     struct mot_rollout_line *line = options->line;
@@ -116,6 +129,27 @@ int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
     mot_rollout_declare(s);
     mot_rollout_line_enter(s);
     return 0;
+}
+
+void mot_rollout_tell(struct mot_rollout *rollout, const struct mot_tokenizer *tokenizer,
+                      const struct mot_rollout_listener *listener)
+{
+    for (int p = 0; p < rollout->n_groups; p++) {
+        struct mot_group *g = &rollout->groups[p];
+        for (int k = 0; k < g->n_rows; k++) {
+            struct mot_row *row = &g->rows[k];
+            row->text =
+                mot_tokenizer_decode(tokenizer, row->ids, (size_t)row->n, 1, &row->text_bytes);
+            if (listener->row) { listener->row(listener->context, row); }
+        }
+        g->n_ended = g->n_rows;
+        if (listener->group) { listener->group(listener->context, g); }
+    }
+    if (listener->end) { listener->end(listener->context, rollout); }
+    pthread_mutex_lock(&rollout->mutex);
+    rollout->ended = 1;
+    pthread_cond_signal(&rollout->changed);
+    pthread_mutex_unlock(&rollout->mutex);
 }
 
 void mot_rollout_wait(struct mot_rollout *rollout)

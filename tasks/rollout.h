@@ -113,6 +113,13 @@ int mot_rollout_start(struct mot_actor *actor, struct mot_version *version,
                       const struct mot_prompt *prompts, int n_prompts, int samples,
                       const struct mot_rollout_options *options,
                       const struct mot_rollout_listener *listener, struct mot_rollout **rollout);
+/* The same without a start: rows to be filled by the caller, all of them, before they are told. */
+int mot_rollout_create(const struct mot_actor *actor, const struct mot_prompt *prompts,
+                       int n_prompts, int samples, const struct mot_rollout_options *options,
+                       struct mot_rollout **rollout);
+/* Tells the listener of filled rows, in order, in this thread: as if they had just been drawn. */
+void mot_rollout_tell(struct mot_rollout *rollout, const struct mot_tokenizer *tokenizer,
+                      const struct mot_rollout_listener *listener);
 /* Blocks until the end, listeners included; not from a callback. */
 void mot_rollout_wait(struct mot_rollout *rollout);
 void mot_rollout_destroy(struct mot_rollout *rollout); /* after mot_rollout_wait */

@@ -224,13 +224,15 @@ static int save_state(const char *directory, int64_t step, const json_t *state)
 }
 
 int mot_run_checkpoint(const struct mot_run *run, struct mot_actor *actor,
-                       const struct mot_tokenizer *tokenizer, int64_t step, const json_t *state)
+                       const struct mot_tokenizer *tokenizer, int64_t step, const json_t *state,
+                       const struct mot_run_extra *extra)
 {
     char *path;
     int status = mot_checkpoint_begin(run->checkpoints, step, &path);
     if (status < 0) { return status; }
     status = save_into(actor, tokenizer, path, 1);
     if (status == 0) { status = save_state(path, step, state); }
+    if (status == 0 && extra) { status = extra->write(extra->context, path); }
     if (status < 0) {
         mot_checkpoint_abort(path);
         return status;

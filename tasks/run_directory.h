@@ -51,11 +51,17 @@ int mot_run_write_config(const struct mot_run *run, const struct mot_option *tab
  * numbers that are not finite become null), or a negative errno with a message. */
 int mot_run_lines_open(const struct mot_run *run, const char *name);
 
-/* checkpoints/step-N: the actor's weights and moments, the tokenizer (NULL: none) and state
- * (borrowed: whatever the program needs to go on; "step" is added).  All tasks that write weights
- * are done or submitted; not from a callback. */
+/* Writes more files into a checkpoint's directory; 0 or a negative errno with a message. */
+struct mot_run_extra {
+    int (*write)(void *context, const char *directory);
+    void *context;
+};
+/* checkpoints/step-N: the actor's weights and moments, the tokenizer (NULL: none), state (borrowed:
+ * whatever the program needs to go on; "step" is added) and extra files (NULL: none).  All tasks
+ * that write weights are done or submitted; not from a callback. */
 int mot_run_checkpoint(const struct mot_run *run, struct mot_actor *actor,
-                       const struct mot_tokenizer *tokenizer, int64_t step, const json_t *state);
+                       const struct mot_tokenizer *tokenizer, int64_t step, const json_t *state,
+                       const struct mot_run_extra *extra);
 /* model/: written under another name and renamed. */
 int mot_run_save_model(const struct mot_run *run, struct mot_actor *actor,
                        const struct mot_tokenizer *tokenizer);

@@ -1,13 +1,16 @@
 /* motley grpo --resume: peers rows 40, 46.  20 steps are 10 + resume + 10 byte for byte:
  * checkpoint, model, completions.jsonl, and metrics.jsonl but for timings; with a learning rate
  * that falls over the whole run; and after Ctrl-C, which exits with 130 and leaves a checkpoint of
- * the step it was in. A run that had saved nothing yet starts anew.  Run it alone:
- * ./test_grpo_resume */
+ * the step it was in. A run that had saved nothing yet starts anew.  All of that with answers that
+ * are two steps old, too, which the checkpoints hold (MOTLEY_TEST_FULL=1: and one step), and what
+ * else becomes of such answers: they are generated anew where they are too old for this run, or not
+ * its own.  Run it alone: ./test_grpo_resume */
 #include "byte_model.h"
 #include "checkpoint.h"
 #include "program.h"
 
-static const char words[] =
+static char words[1024];
+static const char common[] =
     "grpo --model @/model --train_file sums:10-99 --reward_funcs format:.*[5-9].* "
     "--num_generations 4 --per_device_train_batch_size 8 --gradient_accumulation_steps 2 "
     "--num_iterations 2 --beta 0.01 --max_completion_length 8 --learning_rate 1e-3 "
@@ -99,12 +102,59 @@ static void test_interrupt(void)
     check_same("whole", "interrupted");
 }
 
+/* What a resumed run makes of the answers in a checkpoint. */
+static void test_stored_answers(void)
+{
+    static const char answers[] = "@/stored/checkpoints/step-10/answers.jsonl";
+    program_must(0, "%s --output_dir @/stored --max_steps 10 --max_staleness 2", common);
+    check(lines_count(answers) == 1 + 2 * 16, "answers.jsonl has %d lines", lines_count(answers));
+    static const char *const changes[] = {"--max_staleness 0", "--max_staleness 1",
+                                          "--max_staleness 2 --seed 7",
+                                          "--max_staleness 2 --max_completion_length 4"};
+    static const double stalest[] = {0, 1, 2, 2};
+    for (int i = 0; i < 4; i++) {
+        char *from = scratch_path("stored"), *to = scratch_path("changed");
+        name_remove("@/changed");
+        char *copy = mot_format("cp -r %s %s", from, to);
+        MOT_ASSERT(system(copy) == 0);
+        program_must(0, "%s --output_dir @/changed --max_steps 16 --resume %s", common, changes[i]);
+        json_t *lines = lines_load("@/changed/metrics.jsonl"), *line;
+        size_t k;
+        json_array_foreach(lines, k, line)
+        {
+            if (number_at(line, "step") <= 10) { continue; }
+            const double late = number_at(line, "step") - 11;
+            check(number_at(line, "staleness/max") == (late < stalest[i] ? late : stalest[i]),
+                  "%s: step %g trains answers %g steps old", changes[i], number_at(line, "step"),
+                  number_at(line, "staleness/max"));
+        }
+        json_decref(lines);
+        free(copy);
+        free(from);
+        free(to);
+    }
+}
+
 int main(void)
 {
+    static const char *const stalenesses[] = {"", "--max_staleness 2 --chunk 2",
+                                              "--max_staleness 1 --staleness_mode exact"};
+    const char *full = getenv("MOTLEY_TEST_FULL");
+    const int n = full && strcmp(full, "1") == 0 ? 3 : 2;
     scratch_begin("test_grpo_resume");
     byte_model_write("model", &(struct byte_model){32, 96, 0.5f});
-    test_two_halves();
-    test_lost_half();
-    test_interrupt();
+    for (int i = 0; i < n; i++) {
+        static const char *const runs[] = {"constant", "halves", "whole", "lost", "interrupted"};
+        snprintf(words, sizeof(words), "%s %s", common, stalenesses[i]);
+        for (int k = 0; k < 5; k++) {
+            char *name = mot_format("@/%s", runs[k]);
+            name_remove(name);
+            free(name);
+        }
+        test_two_halves();
+        test_lost_half();
+        test_interrupt();
+    }
+    test_stored_answers();
     return failures > 0;
 }
