@@ -20,13 +20,19 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 find_library(MOT_DNNL dnnl REQUIRED)
+# Not through pkg-config: cbc.pc lists what only a static link needs.
+find_path(MOT_COIN_INCLUDE coin/Cbc_C_Interface.h REQUIRED)
+find_library(MOT_CBC CbcSolver REQUIRED)
+find_library(MOT_CLP Clp REQUIRED)
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
 add_library(mot_dependencies INTERFACE)
 target_link_libraries(mot_dependencies INTERFACE PkgConfig::STARPU PkgConfig::HWLOC
-  PkgConfig::JANSSON PkgConfig::YAML PkgConfig::PCRE2 PkgConfig::UTF8PROC ZLIB::ZLIB Threads::Threads ${MOT_DNNL} dl m)
+  PkgConfig::JANSSON PkgConfig::YAML PkgConfig::PCRE2 PkgConfig::UTF8PROC ZLIB::ZLIB Threads::Threads ${MOT_DNNL}
+  ${MOT_CBC} ${MOT_CLP} dl m)
 # StarPU's own headers do not pass our warnings: they are system headers to us.
-target_include_directories(mot_dependencies SYSTEM INTERFACE ${STARPU_INCLUDE_DIRS})
+target_include_directories(mot_dependencies SYSTEM INTERFACE ${STARPU_INCLUDE_DIRS}
+  ${MOT_COIN_INCLUDE})
 if(MOT_OPENMP)
   find_package(OpenMP REQUIRED COMPONENTS C)
   target_link_libraries(mot_dependencies INTERFACE OpenMP::OpenMP_C)
