@@ -136,6 +136,9 @@ static int set_up(struct run *r)
     const struct mot_run_options where = {
         .output_dir = c->output_dir, .resume = c->resume, .save_total_limit = c->save_total_limit};
     if (error == 0) { error = mot_run_open(&r->directory, &where); }
+    if (error == 0) {
+        error = mot_run_check_config(&r->directory, mot_grpo_options, c, sizeof(*c));
+    }
     if (error == 0) { error = load_models(r); }
     if (error == 0) { error = load_data(r); }
     if (error == 0) { error = fill_grpo(r); }

@@ -120,6 +120,42 @@ static void set_defaults(const struct mot_option *table, void *config)
     }
 }
 
+/* A value of any type as text, to free. */
+static char *value_text(const struct mot_option *row, const void *config)
+{
+    if (row->type != MOT_OPTION_LIST) { return mot_option_text(row, config); }
+    const struct mot_list *list = (const void *)((const char *)config + row->offset);
+    char *text = mot_strdup("");
+    for (int i = 0; i < list->n; i++) {
+        char *longer = mot_format("%s%s%s", text, i > 0 ? " " : "", list->item[i]);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+static int is_among(const char *name, const char *const *names)
+{
+    while (*names && strcmp(*names, name) != 0) { names++; }
+    return *names != NULL;
+}
+
+char *mot_options_difference(const struct mot_option *table, const void *now, const void *was,
+                             const char *const *except)
+{
+    struct mot_option *flat = mot_options_flatten(table);
+    char *sentence = NULL;
+    for (const struct mot_option *row = flat; row->name && !sentence; row++) {
+        if (is_among(row->name, except)) { continue; }
+        char *a = value_text(row, now), *b = value_text(row, was);
+        if (strcmp(a, b) != 0) { sentence = mot_format("%s is '%s', was '%s'", row->name, a, b); }
+        free(a);
+        free(b);
+    }
+    free(flat);
+    return sentence;
+}
+
 /* Looks for --help and --config before anything is stored.  1: help is wanted; 0 and *path (NULL:
  * no file); -EINVAL. */
 static int find_config(const struct words *words, int first, const char **path)

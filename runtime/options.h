@@ -68,5 +68,9 @@ void mot_options_free(const struct mot_option *table, void *config);
 void mot_list_free(struct mot_list *list);
 /* The config as YAML, every option, in table order: reading it back gives the same config. */
 int mot_options_write_yaml(const struct mot_option *table, const void *config, FILE *file);
+/* The first option in which two configs differ, but for those whose names are in except (ended by
+ * NULL): a sentence "name is A, was B", to free.  NULL when there is none. */
+char *mot_options_difference(const struct mot_option *table, const void *now, const void *was,
+                             const char *const *except);
 void mot_options_print_help(const struct mot_option *table, const char *usage, FILE *file);
 #endif

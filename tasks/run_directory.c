@@ -124,6 +124,65 @@ int mot_run_check_disk(const struct mot_run *run, const struct mot_layout *layou
                     run->path, (double)free_bytes / 1e9, needed / 1e9);
 }
 
+/* Options that decide how long a run is, what it reports and where it computes, not what. */
+static const char *const may_change[] = {"output_dir",
+                                         "resume",
+                                         "max_steps",
+                                         "num_train_epochs",
+                                         "save_steps",
+                                         "save_total_limit",
+                                         "logging_steps",
+                                         "save_final_model",
+                                         "log_completions",
+                                         "eval_strategy",
+                                         "eval_file",
+                                         "eval_steps",
+                                         "eval_limit",
+                                         "eval_samples",
+                                         "eval_temperature",
+                                         "stop_accuracy",
+                                         "workers",
+                                         "cores_per_worker",
+                                         "watchdog_s",
+                                         "task_records",
+                                         "max_staleness",
+                                         "max_concurrent_rollouts",
+                                         "trace",
+                                         "quiet",
+                                         "chunk",
+                                         "rows_per_task",
+                                         "pack_weights",
+                                         "per_device_eval_batch_size",
+                                         NULL};
+
+int mot_run_check_config(const struct mot_run *run, const struct mot_option *table,
+                         const void *config, size_t config_bytes)
+{
+    char *path = join(run->path, "config.yaml");
+    if (run->resume_path == NULL || access(path, F_OK) != 0) {
+        free(path);
+        return 0;
+    }
+    char *file = mot_format("--config=%s", path), *argv[] = {NULL, file};
+    void *was = mot_alloc_zeroed(1, config_bytes);
+    int status = mot_options_parse(table, was, 2, argv, 1, NULL, NULL);
+    if (status == 0) {
+        char *difference = mot_options_difference(table, config, was, may_change);
+        if (difference) {
+            status = mot_fail(EINVAL,
+                              "%s: %s: a resumed run keeps it; to change it name another "
+                              "--output_dir",
+                              path, difference);
+        }
+        free(difference);
+        mot_options_free(table, was);
+    }
+    free(was);
+    free(file);
+    free(path);
+    return status;
+}
+
 int mot_run_write_config(const struct mot_run *run, const struct mot_option *table,
                          const void *config)
 {

@@ -41,6 +41,10 @@ void mot_run_close(struct mot_run *run);
 /* -ENOSPC with a message unless the disk has room for `saves` checkpoints (as many as will be kept,
  * and the one being written) and the final model of that many parameters. */
 int mot_run_check_disk(const struct mot_run *run, const struct mot_layout *layout, int64_t saves);
+/* Before a run that resumes: -EINVAL with a message when an option is not what it was in this run
+ * and its results would change with it.  config has config_bytes, as mot_options_parse fills it. */
+int mot_run_check_config(const struct mot_run *run, const struct mot_option *table,
+                         const void *config, size_t config_bytes);
 /* Writes config.yaml. */
 int mot_run_write_config(const struct mot_run *run, const struct mot_option *table,
                          const void *config);

@@ -108,11 +108,9 @@ static void test_stored_answers(void)
     static const char answers[] = "@/stored/checkpoints/step-10/answers.jsonl";
     program_must(0, "%s --output_dir @/stored --max_steps 10 --max_staleness 2", common);
     check(lines_count(answers) == 1 + 2 * 16, "answers.jsonl has %d lines", lines_count(answers));
-    static const char *const changes[] = {"--max_staleness 0", "--max_staleness 1",
-                                          "--max_staleness 2 --seed 7",
-                                          "--max_staleness 2 --max_completion_length 4"};
-    static const double stalest[] = {0, 1, 2, 2};
-    for (int i = 0; i < 4; i++) {
+    static const char *const changes[] = {"--max_staleness 0", "--max_staleness 1"};
+    static const double stalest[] = {0, 1};
+    for (int i = 0; i < 2; i++) {
         char *from = scratch_path("stored"), *to = scratch_path("changed");
         name_remove("@/changed");
         char *copy = mot_format("cp -r %s %s", from, to);
@@ -133,6 +131,28 @@ static void test_stored_answers(void)
         free(from);
         free(to);
     }
+}
+
+/* A resumed run keeps the options that its results depend on; the others may change. */
+static void test_other_options(void)
+{
+    static const char *const kept[][2] = {
+        {"--learning_rate 3e-5", "learning_rate is '3.0e-05', was '"},
+        {"--reward_funcs exact number", "reward_funcs is 'exact number', was '"},
+        {"--seed 7", "seed is '7', was '42'"},
+        {"--model tiny:1", "model is 'tiny:1', was '"},
+        {"--lanes 3", "lanes is '3', was '2'"},
+    };
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        program_must(1, "%s --output_dir @/whole --max_steps 22 --resume %s", words, kept[i][0]);
+        check(strstr(program_errors, kept[i][1]) && strstr(program_errors, "config.yaml"), "%s: %s",
+              kept[i][0], program_errors);
+    }
+    program_must(0,
+                 "%s --output_dir @/whole --max_steps 21 --resume --chunk 3 --save_steps 1 "
+                 "--workers 2 --cores_per_worker 1 --log_completions false",
+                 words);
+    check(lines_count("@/whole/metrics.jsonl") == 22, "not resumed to step 21");
 }
 
 int main(void)
@@ -156,5 +176,6 @@ int main(void)
         test_interrupt();
     }
     test_stored_answers();
+    test_other_options();
     return failures > 0;
 }
