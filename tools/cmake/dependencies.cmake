@@ -1,9 +1,16 @@
 # What Motley links with, gathered in the interface target mot_dependencies.
-# StarPU: the one tools/setup built (its prefix is in MOT_STARPU_PREFIX), else the distribution's.
-set(MOT_STARPU_PREFIX "$ENV{MOTLEY_STARPU}" CACHE PATH
-    "motley: prefix of a StarPU >= 1.4; empty: the one tools/setup built, else pkg-config's own")
-foreach(prefix ${MOT_STARPU_PREFIX} /opt/motley/starpu-1.4
-        $ENV{HOME}/.local/share/motley/starpu-1.4)
+# StarPU: the one tools/setup built (its prefix is in MOT_STARPU_PREFIX), else the distribution's; for
+# the simulator's build (MOT_SIM) the one of tools/setup --sim.
+if(MOT_SIM)
+  set(suffix -sim)
+  set(MOT_STARPU_PREFIX "$ENV{MOTLEY_STARPU_SIM}" CACHE PATH
+      "motley: prefix of a StarPU >= 1.4 on SimGrid; empty: the one tools/setup --sim built")
+else()
+  set(MOT_STARPU_PREFIX "$ENV{MOTLEY_STARPU}" CACHE PATH
+      "motley: prefix of a StarPU >= 1.4; empty: the one tools/setup built, else pkg-config's own")
+endif()
+foreach(prefix ${MOT_STARPU_PREFIX} /opt/motley/starpu-1.4${suffix}
+        $ENV{HOME}/.local/share/motley/starpu-1.4${suffix})
   if(EXISTS ${prefix}/lib/pkgconfig/starpu-1.4.pc)
     list(PREPEND CMAKE_PREFIX_PATH ${prefix})
     break()
@@ -12,6 +19,15 @@ endforeach()
 find_package(PkgConfig REQUIRED)
 set(PKG_CONFIG_USE_CMAKE_PREFIX_PATH ON)
 pkg_check_modules(STARPU REQUIRED IMPORTED_TARGET starpu-1.4)
+include(CheckSymbolExists)
+set(CMAKE_REQUIRED_INCLUDES ${STARPU_INCLUDE_DIRS})
+check_symbol_exists(STARPU_SIMGRID starpu_config.h MOT_STARPU_SIMULATES)
+unset(CMAKE_REQUIRED_INCLUDES)
+if(MOT_SIM AND NOT MOT_STARPU_SIMULATES)
+  message(FATAL_ERROR "MOT_SIM needs StarPU on SimGrid: tools/setup --sim builds it")
+elseif(MOT_STARPU_SIMULATES AND NOT MOT_SIM)
+  message(FATAL_ERROR "this StarPU only simulates: it is for a build of its own with -DMOT_SIM=ON")
+endif()
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
