@@ -73,7 +73,7 @@ int mot_actor_create(struct mot_actor *actor, struct mot_model *model,
     mot_transformer_find_packing(&made.transformer, &mot_kernels_cpu);
     if (made.options.max_versions == 0) { made.options.max_versions = 2; }
     *actor = made;
-    pthread_mutex_init(&actor->mutex, NULL);
+    starpu_pthread_mutex_init(&actor->mutex, NULL);
     actor->context = (struct mot_stage_context){
         .transformer = &actor->transformer,
         .head_chunk = options->head_chunk ? options->head_chunk : 128,
@@ -123,7 +123,7 @@ void mot_actor_destroy(struct mot_actor *actor)
     for (int i = 0; i < actor->n_memory; i++) { free(actor->memory[i]); }
     free(actor->memory);
     mot_transformer_destroy(&actor->transformer);
-    pthread_mutex_destroy(&actor->mutex);
+    starpu_pthread_mutex_destroy(&actor->mutex);
     memset(actor, 0, sizeof(*actor));
 }
 
@@ -131,7 +131,7 @@ const starpu_data_handle_t *mot_actor_lane(struct mot_actor *actor, int lane)
 {
     const struct mot_layout *layout = &actor->transformer.layout;
     MOT_ASSERT(lane >= 0 && lane < actor->options.lanes);
-    pthread_mutex_lock(&actor->mutex);
+    starpu_pthread_mutex_lock(&actor->mutex);
     if (actor->lanes[lane] == NULL) {
         starpu_data_handle_t *handles = handle_array(layout->n_groups);
         for (int g = 0; g < layout->n_groups; g++) {
@@ -141,7 +141,7 @@ const starpu_data_handle_t *mot_actor_lane(struct mot_actor *actor, int lane)
         actor->lanes[lane] = handles;
     }
     const starpu_data_handle_t *handles = actor->lanes[lane];
-    pthread_mutex_unlock(&actor->mutex);
+    starpu_pthread_mutex_unlock(&actor->mutex);
     return handles;
 }
 
@@ -149,10 +149,10 @@ const starpu_data_handle_t *mot_actor_lane(struct mot_actor *actor, int lane)
 
 struct mot_version *mot_actor_read(struct mot_actor *actor)
 {
-    pthread_mutex_lock(&actor->mutex);
+    starpu_pthread_mutex_lock(&actor->mutex);
     struct mot_version *version = actor->current;
     version->references++;
-    pthread_mutex_unlock(&actor->mutex);
+    starpu_pthread_mutex_unlock(&actor->mutex);
     return version;
 }
 
@@ -179,31 +179,31 @@ static starpu_data_handle_t *pack(struct mot_version *v, int step)
 const starpu_data_handle_t *mot_version_packed(struct mot_version *version, int create, int step)
 {
     struct mot_actor *actor = version->actor;
-    pthread_mutex_lock(&actor->mutex);
+    starpu_pthread_mutex_lock(&actor->mutex);
     if (version->packed == NULL && create && actor->transformer.packing.head_floats > 0) {
         version->packed = pack(version, step);
     }
     const starpu_data_handle_t *packed = version->packed;
-    pthread_mutex_unlock(&actor->mutex);
+    starpu_pthread_mutex_unlock(&actor->mutex);
     return packed;
 }
 
 void mot_version_retain(struct mot_version *version)
 {
-    pthread_mutex_lock(&version->actor->mutex);
+    starpu_pthread_mutex_lock(&version->actor->mutex);
     MOT_ASSERT(version->references > 0);
     version->references++;
-    pthread_mutex_unlock(&version->actor->mutex);
+    starpu_pthread_mutex_unlock(&version->actor->mutex);
 }
 
 void mot_version_release(struct mot_version *version)
 {
     struct mot_actor *actor = version->actor;
-    pthread_mutex_lock(&actor->mutex);
+    starpu_pthread_mutex_lock(&actor->mutex);
     MOT_ASSERT(version->references > 0);
     const int last = --version->references == 0;
     actor->versions_alive -= last;
-    pthread_mutex_unlock(&actor->mutex);
+    starpu_pthread_mutex_unlock(&actor->mutex);
     if (!last) { return; }
     if (!version->is_master) {
         for (int g = 0; g < version->n_groups; g++) {
@@ -222,21 +222,21 @@ void mot_version_release(struct mot_version *version)
 void mot_actor_advance(struct mot_actor *actor, int step)
 {
     struct mot_version *next = make_version(actor, step);
-    pthread_mutex_lock(&actor->mutex);
+    starpu_pthread_mutex_lock(&actor->mutex);
     struct mot_version *old = actor->current;
     actor->current = next;
     actor->versions_made++;
     actor->versions_alive++;
-    pthread_mutex_unlock(&actor->mutex);
+    starpu_pthread_mutex_unlock(&actor->mutex);
     mot_version_release(old);
     MOT_ASSERT(mot_actor_live_versions(actor) <= actor->options.max_versions);
 }
 
 int mot_actor_live_versions(struct mot_actor *actor)
 {
-    pthread_mutex_lock(&actor->mutex);
+    starpu_pthread_mutex_lock(&actor->mutex);
     const int alive = actor->versions_alive;
-    pthread_mutex_unlock(&actor->mutex);
+    starpu_pthread_mutex_unlock(&actor->mutex);
     return alive;
 }
 

@@ -10,7 +10,6 @@
 #include "dtype.h"
 #include "model.h"
 #include "stage.h"
-#include <pthread.h>
 
 struct mot_actor;
 
@@ -44,8 +43,8 @@ struct mot_actor {
     int updates;                          /* optimiser steps done: AdamW's step counter */
     struct mot_version *current;          /* what new readers read; the actor holds a reference */
     int versions_made, versions_alive;
-    pthread_mutex_t mutex; /* guards current, the versions' counts and lanes */
-    float **memory;        /* (n_memory) host buffers behind the handles (owned) */
+    starpu_pthread_mutex_t mutex; /* guards current, the versions' counts and lanes */
+    float **memory;               /* (n_memory) host buffers behind the handles (owned) */
     int n_memory;
     double gradient_flop; /* of a micro-batch, as last seen: for the declared plan */
     int training;         /* an optimiser step is under way */

@@ -4,7 +4,6 @@
 #include "grpo_store.h"
 #include "logprob.h"
 #include "stages.h"
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +28,8 @@ struct mot_grpo_step {
     struct mot_scored_group *groups;
     int n_micro_batches; /* of one iteration */
     struct micro_batch *micro_batches;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    starpu_pthread_mutex_t mutex;
+    starpu_pthread_cond_t changed;
     int update;                   /* the optimiser step under way */
     int added;                    /* of its micro-batches: handed over */
     int generated;                /* the rollout has ended: nothing reads its weights any more */
@@ -80,20 +79,20 @@ static void release_proximal(struct mot_grpo_step *s)
 static void updated(void *argument, const struct mot_train_metrics *metrics)
 {
     struct mot_grpo_step *s = argument;
-    pthread_mutex_lock(&s->mutex);
+    starpu_pthread_mutex_lock(&s->mutex);
     s->updates[s->update++] = *metrics;
     if (s->update < s->n_updates) {
         hand_over(s);
         return;
     }
-    pthread_mutex_unlock(&s->mutex); /* nobody goes on before `ended` is set */
+    starpu_pthread_mutex_unlock(&s->mutex); /* nobody goes on before `ended` is set */
     release_proximal(s);
     s->result.seconds = (starpu_timing_now() - s->turn_us) * 1e-6;
     if (s->place.trained) { s->place.trained(s->place.context, s->step); }
-    pthread_mutex_lock(&s->mutex);
+    starpu_pthread_mutex_lock(&s->mutex);
     s->ended = 1;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->mutex);
+    starpu_pthread_cond_broadcast(&s->changed);
+    starpu_pthread_mutex_unlock(&s->mutex);
 }
 
 static void begin_update(struct mot_grpo_step *s)
@@ -176,9 +175,9 @@ static void close_update(struct mot_grpo_step *s)
     s->train = NULL;
     s->added = 0;
     s->counts = no_counts(s->grpo);
-    pthread_mutex_unlock(&s->mutex);
+    starpu_pthread_mutex_unlock(&s->mutex);
     mot_train_close(train, denominator, updated, s);
-    pthread_mutex_lock(&s->mutex);
+    starpu_pthread_mutex_lock(&s->mutex);
 }
 
 /* Hands over what is complete, and closes the update where that was the last of it.  Lanes keep
@@ -192,15 +191,15 @@ static void hand_over(struct mot_grpo_step *s)
     for (int index; (index = claim(s, &pack)) >= 0;) {
         struct mot_train *train = s->train;
         const int mini = s->update % s->updates_per_iteration;
-        pthread_mutex_unlock(&s->mutex);
+        starpu_pthread_mutex_unlock(&s->mutex);
         add_micro_batch(s, train, index, &s->micro_batches[mini * most + index], pack);
-        pthread_mutex_lock(&s->mutex);
+        starpu_pthread_mutex_lock(&s->mutex);
         s->added++;
     }
     close_update(s);
     s->callbacks--;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->mutex);
+    starpu_pthread_cond_broadcast(&s->changed);
+    starpu_pthread_mutex_unlock(&s->mutex);
 }
 
 /* The micro-batches that hold answers of a group: from *first, the number is returned. */
@@ -215,7 +214,7 @@ static void advantages_ready(void *argument)
 {
     struct advantage_done *d = argument;
     struct mot_grpo_step *s = d->step;
-    pthread_mutex_lock(&s->mutex);
+    starpu_pthread_mutex_lock(&s->mutex);
     for (int g = d->first_group; g < d->first_group + d->n_groups; g++) {
         int first;
         const int n = micro_batches_of(s, g, &first);
@@ -275,9 +274,9 @@ static void group_ended(void *context, struct mot_group *group)
     int first;
     const int n = micro_batches_of(s, group->index, &first);
     for (int i = first; i < first + n && s->grpo->reference != NULL; i++) {
-        pthread_mutex_lock(&s->mutex);
+        starpu_pthread_mutex_lock(&s->mutex);
         const int whole = --s->micro_batches[i].groups_not_ended == 0;
-        pthread_mutex_unlock(&s->mutex);
+        starpu_pthread_mutex_unlock(&s->mutex);
         if (!whole) { continue; }
         struct mot_version *version = mot_actor_read(s->grpo->reference);
         s->micro_batches[i].reference = submit_logprob(s, i, version);
@@ -291,7 +290,7 @@ static void rollout_ended(void *context, struct mot_rollout *rollout)
     struct mot_grpo_step *s = context;
     s->result.generate_seconds = (starpu_timing_now() - s->start_us) * 1e-6;
     if (s->grpo->scale_rewards == MOT_SCALE_BATCH) { submit_advantages(s, 0, rollout->n_groups); }
-    pthread_mutex_lock(&s->mutex);
+    starpu_pthread_mutex_lock(&s->mutex);
     s->generated = 1;
     hand_over(s);
 }
@@ -347,7 +346,7 @@ static void take_turn(struct mot_grpo_step *s)
 
 void mot_grpo_step_turn(struct mot_grpo_step *s)
 {
-    pthread_mutex_lock(&s->mutex);
+    starpu_pthread_mutex_lock(&s->mutex);
     take_turn(s);
     hand_over(s);
 }
@@ -408,8 +407,8 @@ int mot_grpo_step_start(const struct mot_grpo *grpo, int step, const struct mot_
     MOT_ASSERT(s->n_answers == per * grpo->micro_batches_per_update * s->updates_per_iteration);
     s->updates = mot_alloc_zeroed((size_t)s->n_updates, sizeof(*s->updates));
     s->counts = no_counts(grpo);
-    pthread_mutex_init(&s->mutex, NULL);
-    pthread_cond_init(&s->changed, NULL);
+    starpu_pthread_mutex_init(&s->mutex, NULL);
+    starpu_pthread_cond_init(&s->changed, NULL);
     choose_prompts(s);
     s->groups = mot_scoring_create(grpo->prompts_per_step, G, grpo->n_functions);
     create_micro_batches(s);
@@ -427,13 +426,13 @@ int mot_grpo_step_start(const struct mot_grpo *grpo, int step, const struct mot_
 
 const struct mot_grpo_result *mot_grpo_step_wait(struct mot_grpo_step *s)
 {
-    pthread_mutex_lock(&s->mutex);
+    starpu_pthread_mutex_lock(&s->mutex);
     s->may_update = 1;
     hand_over(s);
     mot_rollout_wait(s->rollout);
-    pthread_mutex_lock(&s->mutex);
-    while (!s->ended || s->callbacks > 0) { pthread_cond_wait(&s->changed, &s->mutex); }
-    pthread_mutex_unlock(&s->mutex);
+    starpu_pthread_mutex_lock(&s->mutex);
+    while (!s->ended || s->callbacks > 0) { starpu_pthread_cond_wait(&s->changed, &s->mutex); }
+    starpu_pthread_mutex_unlock(&s->mutex);
     s->result.rollout = s->rollout;
     s->result.groups = s->groups;
     s->result.n_updates = s->n_updates;
@@ -464,7 +463,7 @@ void mot_grpo_step_destroy(struct mot_grpo_step *s)
     free(s->micro_batches);
     free(s->updates);
     free(s->prompts);
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->mutex);
+    starpu_pthread_cond_destroy(&s->changed);
+    starpu_pthread_mutex_destroy(&s->mutex);
     free(s);
 }

@@ -12,7 +12,7 @@ struct mot_grpo_window {
     int next;    /* to be started */
     int n_slots; /* max_staleness + 1 */
     struct mot_rollout_line *line;
-    pthread_mutex_t mutex;        /* guards what follows, which a worker's thread looks at */
+    starpu_pthread_mutex_t mutex; /* guards what follows, which a worker's thread looks at */
     int turn;                     /* the step that trains, or would */
     struct mot_grpo_step **steps; /* (n_slots): step s at s mod n_slots */
 };
@@ -51,7 +51,7 @@ struct mot_grpo_window *mot_grpo_window_open(const struct mot_grpo *grpo,
                                             .accepted = done};
     w->line = mot_rollout_line_create(grpo->rollout.max_tasks, &admission);
     if (is_bounded(grpo)) { mot_rollout_line_publish(w->line, mot_actor_read(grpo->actor), first); }
-    pthread_mutex_init(&w->mutex, NULL);
+    starpu_pthread_mutex_init(&w->mutex, NULL);
     return w;
 }
 
@@ -62,10 +62,10 @@ static void trained(void *context, int step)
     struct mot_grpo_window *w = context;
     struct mot_version *version = is_bounded(w->grpo) ? mot_actor_read(w->grpo->actor) : NULL;
     mot_rollout_line_publish(w->line, version, step + 1);
-    pthread_mutex_lock(&w->mutex);
+    starpu_pthread_mutex_lock(&w->mutex);
     w->turn = step + 1;
     struct mot_grpo_step *next = w->n_slots > 1 ? *slot_of(w, step + 1) : NULL;
-    pthread_mutex_unlock(&w->mutex);
+    starpu_pthread_mutex_unlock(&w->mutex);
     if (next != NULL) { mot_grpo_step_turn(next); }
 }
 
@@ -75,9 +75,9 @@ static int start(struct mot_grpo_window *w)
 {
     struct mot_grpo_place place = {
         .line = w->line, .store = w->store, .trained = trained, .context = w};
-    pthread_mutex_lock(&w->mutex);
+    starpu_pthread_mutex_lock(&w->mutex);
     place.waits = w->turn != w->next;
-    pthread_mutex_unlock(&w->mutex);
+    starpu_pthread_mutex_unlock(&w->mutex);
     if (!is_bounded(w->grpo)) {
         place.version = mot_actor_read(w->grpo->actor);
         place.version_step = w->oldest;
@@ -85,9 +85,9 @@ static int start(struct mot_grpo_window *w)
     struct mot_grpo_step *step;
     const int error = mot_grpo_step_start(w->grpo, w->next, &place, &step);
     if (error) { return error; }
-    pthread_mutex_lock(&w->mutex);
+    starpu_pthread_mutex_lock(&w->mutex);
     *slot_of(w, w->next) = step;
-    pthread_mutex_unlock(&w->mutex);
+    starpu_pthread_mutex_unlock(&w->mutex);
     w->next++;
     return 0;
 }
@@ -105,10 +105,10 @@ int mot_grpo_window_next(struct mot_grpo_window *w, const struct mot_grpo_result
 void mot_grpo_window_release(struct mot_grpo_window *w)
 {
     struct mot_grpo_step **slot = slot_of(w, w->oldest);
-    pthread_mutex_lock(&w->mutex);
+    starpu_pthread_mutex_lock(&w->mutex);
     struct mot_grpo_step *step = *slot;
     *slot = NULL;
-    pthread_mutex_unlock(&w->mutex);
+    starpu_pthread_mutex_unlock(&w->mutex);
     mot_grpo_step_destroy(step);
     w->oldest++;
 }
@@ -135,7 +135,7 @@ void mot_grpo_window_close(struct mot_grpo_window *w)
     }
     mot_rollout_line_destroy(w->line);
     mot_grpo_store_destroy(w->store);
-    pthread_mutex_destroy(&w->mutex);
+    starpu_pthread_mutex_destroy(&w->mutex);
     free(w->steps);
     free(w);
 }

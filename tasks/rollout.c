@@ -82,8 +82,8 @@ int mot_rollout_create(const struct mot_actor *actor, const struct mot_prompt *p
     MOT_ASSERT(n_prompts >= 1 && samples >= 1 && options->max_completion_length >= 1);
     struct mot_rollout *r = mot_alloc_zeroed(1, sizeof(*r));
     r->n_groups = n_prompts;
-    pthread_mutex_init(&r->mutex, NULL);
-    pthread_cond_init(&r->changed, NULL);
+    starpu_pthread_mutex_init(&r->mutex, NULL);
+    starpu_pthread_cond_init(&r->changed, NULL);
     r->groups = mot_alloc_zeroed((size_t)n_prompts, sizeof(struct mot_group));
     int error = check_counts(n_prompts, samples);
     if (error == 0) {
@@ -146,25 +146,25 @@ void mot_rollout_tell(struct mot_rollout *rollout, const struct mot_tokenizer *t
         if (listener->group) { listener->group(listener->context, g); }
     }
     if (listener->end) { listener->end(listener->context, rollout); }
-    pthread_mutex_lock(&rollout->mutex);
+    starpu_pthread_mutex_lock(&rollout->mutex);
     rollout->ended = 1;
-    pthread_cond_signal(&rollout->changed);
-    pthread_mutex_unlock(&rollout->mutex);
+    starpu_pthread_cond_signal(&rollout->changed);
+    starpu_pthread_mutex_unlock(&rollout->mutex);
 }
 
 void mot_rollout_wait(struct mot_rollout *rollout)
 {
-    pthread_mutex_lock(&rollout->mutex);
-    while (!rollout->ended) { pthread_cond_wait(&rollout->changed, &rollout->mutex); }
-    pthread_mutex_unlock(&rollout->mutex);
+    starpu_pthread_mutex_lock(&rollout->mutex);
+    while (!rollout->ended) { starpu_pthread_cond_wait(&rollout->changed, &rollout->mutex); }
+    starpu_pthread_mutex_unlock(&rollout->mutex);
 }
 
 void mot_rollout_destroy(struct mot_rollout *rollout)
 {
     if (rollout == NULL) { return; }
     MOT_ASSERT(rollout->state == NULL);
-    pthread_cond_destroy(&rollout->changed);
-    pthread_mutex_destroy(&rollout->mutex);
+    starpu_pthread_cond_destroy(&rollout->changed);
+    starpu_pthread_mutex_destroy(&rollout->mutex);
     for (int i = 0; i < rollout->n_groups; i++) {
         struct mot_group *g = &rollout->groups[i];
         for (int k = 0; g->rows != NULL && k < g->n_rows; k++) {

@@ -17,7 +17,6 @@
 #include "generate.h"
 #include "rollout_line.h"
 #include "tokenizer.h"
-#include <pthread.h>
 
 enum mot_row_end { MOT_ROW_RUNNING, MOT_ROW_EOS, MOT_ROW_STOP, MOT_ROW_LENGTH };
 const char *mot_row_end_name(enum mot_row_end end); /* "eos", "stop", "length" */
@@ -85,8 +84,8 @@ struct mot_rollout {
     int generate_tasks, prefill_tasks;
     int dropped_rows;                /* begun, and not ended when the line was cancelled */
     struct mot_rollout_state *state; /* while tasks are under way */
-    pthread_mutex_t mutex;           /* guards ended */
-    pthread_cond_t changed;
+    starpu_pthread_mutex_t mutex;    /* guards ended */
+    starpu_pthread_cond_t changed;
     int ended; /* the end listener has returned */
 };
 

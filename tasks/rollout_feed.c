@@ -315,11 +315,11 @@ static void report(struct mot_rollout_state *s, struct mot_row *const *ended, in
     }
     for (int i = 0; i < n; i++) {
         struct mot_group *g = ended[i]->group;
-        pthread_mutex_lock(&s->line->mutex);
+        starpu_pthread_mutex_lock(&s->line->mutex);
         const int whole = ++g->n_ended == g->n_rows;
         s->line->admission.running -= whole;
         s->line->admission.accepted += whole;
-        pthread_mutex_unlock(&s->line->mutex);
+        starpu_pthread_mutex_unlock(&s->line->mutex);
         if (!whole) { continue; }
         let_go(g);
         if (s->listener.group) { s->listener.group(s->listener.context, g); }
@@ -350,7 +350,7 @@ static void read_back(void *argument)
     starpu_data_unregister_submit(f->drawn);
     report(s, ended, n_ended);
 
-    pthread_mutex_lock(&line->mutex);
+    starpu_pthread_mutex_lock(&line->mutex);
     memcpy(s->waiting + s->n_waiting, f->rows, (size_t)n_live * sizeof(f->rows[0]));
     s->n_waiting += n_live;
     s->running--;
@@ -360,7 +360,7 @@ static void read_back(void *argument)
     const int last = s->rows_left == 0 || (line->cancelled && s->running == 0);
     if (last) { mot_rollout_line_leave(s); }
     mot_rollout_line_feed(line);
-    pthread_mutex_unlock(&line->mutex);
+    starpu_pthread_mutex_unlock(&line->mutex);
     free(ended);
     free(f->rows);
     free(f);
@@ -387,9 +387,9 @@ static void drop_rows(struct mot_rollout_state *s)
             if (row->cache != NULL) { starpu_data_unregister_submit(row->cache); }
             row->cache = NULL;
         }
-        pthread_mutex_lock(&s->line->mutex);
+        starpu_pthread_mutex_lock(&s->line->mutex);
         s->line->admission.running--;
-        pthread_mutex_unlock(&s->line->mutex);
+        starpu_pthread_mutex_unlock(&s->line->mutex);
         let_go(g);
     }
 }
@@ -407,8 +407,8 @@ void mot_rollout_finish(struct mot_rollout_state *s)
     free(s->waiting);
     free(s);
     if (whole && listener.end) { listener.end(listener.context, rollout); }
-    pthread_mutex_lock(&rollout->mutex);
+    starpu_pthread_mutex_lock(&rollout->mutex);
     rollout->ended = 1;
-    pthread_cond_signal(&rollout->changed);
-    pthread_mutex_unlock(&rollout->mutex);
+    starpu_pthread_cond_signal(&rollout->changed);
+    starpu_pthread_mutex_unlock(&rollout->mutex);
 }

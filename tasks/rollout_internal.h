@@ -7,7 +7,7 @@
 
 /* mutex guards all of it and of the states in it; it is never held while a listener runs. */
 struct mot_rollout_line {
-    pthread_mutex_t mutex;
+    starpu_pthread_mutex_t mutex;
     struct mot_rollout_state *oldest; /* the others follow by next */
     int max_tasks, running;           /* generate tasks submitted and not yet read back */
     int is_limited, cancelled;

@@ -14,7 +14,7 @@ struct mot_rollout_line *mot_rollout_line_create(int max_tasks,
                                                  const struct mot_admission *admission)
 {
     struct mot_rollout_line *line = mot_alloc_zeroed(1, sizeof(*line));
-    pthread_mutex_init(&line->mutex, NULL);
+    starpu_pthread_mutex_init(&line->mutex, NULL);
     line->max_tasks = max_tasks > 0 ? max_tasks : mot_cpu_workers();
     line->is_limited = admission != NULL;
     if (admission) { line->admission = *admission; }
@@ -25,7 +25,7 @@ void mot_rollout_line_destroy(struct mot_rollout_line *line)
 {
     MOT_ASSERT(line->oldest == NULL && line->running == 0);
     if (line->newest) { mot_version_release(line->newest); }
-    pthread_mutex_destroy(&line->mutex);
+    starpu_pthread_mutex_destroy(&line->mutex);
     free(line);
 }
 
@@ -39,13 +39,13 @@ void mot_rollout_line_feed(struct mot_rollout_line *line)
 void mot_rollout_line_enter(struct mot_rollout_state *state)
 {
     struct mot_rollout_line *line = state->line;
-    pthread_mutex_lock(&line->mutex);
+    starpu_pthread_mutex_lock(&line->mutex);
     struct mot_rollout_state **at = &line->oldest;
     MOT_ASSERT(!line->cancelled);
     while (*at != NULL) { at = &(*at)->next; }
     *at = state;
     mot_rollout_line_feed(line);
-    pthread_mutex_unlock(&line->mutex);
+    starpu_pthread_mutex_unlock(&line->mutex);
 }
 
 void mot_rollout_line_leave(struct mot_rollout_state *state)
@@ -59,27 +59,27 @@ void mot_rollout_line_leave(struct mot_rollout_state *state)
 void mot_rollout_line_publish(struct mot_rollout_line *line, struct mot_version *version,
                               int64_t step)
 {
-    pthread_mutex_lock(&line->mutex);
+    starpu_pthread_mutex_lock(&line->mutex);
     struct mot_version *old = line->newest;
     line->newest = version;
     line->newest_step = step;
     line->admission.version = step;
     mot_rollout_line_feed(line);
-    pthread_mutex_unlock(&line->mutex);
+    starpu_pthread_mutex_unlock(&line->mutex);
     if (old) { mot_version_release(old); }
 }
 
 void mot_rollout_line_accept(struct mot_rollout_line *line, int64_t prompts)
 {
-    pthread_mutex_lock(&line->mutex);
+    starpu_pthread_mutex_lock(&line->mutex);
     line->admission.accepted += prompts;
-    pthread_mutex_unlock(&line->mutex);
+    starpu_pthread_mutex_unlock(&line->mutex);
 }
 
 void mot_rollout_line_cancel(struct mot_rollout_line *line)
 {
     struct mot_rollout_state *idle = NULL;
-    pthread_mutex_lock(&line->mutex);
+    starpu_pthread_mutex_lock(&line->mutex);
     line->cancelled = 1;
     for (struct mot_rollout_state *s = line->oldest, *next; s != NULL; s = next) {
         next = s->next;
@@ -88,7 +88,7 @@ void mot_rollout_line_cancel(struct mot_rollout_line *line)
         s->next = idle;
         idle = s;
     }
-    pthread_mutex_unlock(&line->mutex);
+    starpu_pthread_mutex_unlock(&line->mutex);
     while (idle != NULL) {
         struct mot_rollout_state *s = idle;
         idle = s->next;
@@ -98,8 +98,8 @@ void mot_rollout_line_cancel(struct mot_rollout_line *line)
 
 struct mot_admission mot_rollout_line_counts(struct mot_rollout_line *line)
 {
-    pthread_mutex_lock(&line->mutex);
+    starpu_pthread_mutex_lock(&line->mutex);
     const struct mot_admission counts = line->admission;
-    pthread_mutex_unlock(&line->mutex);
+    starpu_pthread_mutex_unlock(&line->mutex);
     return counts;
 }

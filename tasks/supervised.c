@@ -60,8 +60,8 @@ static struct mot_pack *make_pack(const struct mot_dataset *dataset, const int *
 
 /* The end of the step, from the worker that ended it. */
 struct waiting {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    starpu_pthread_mutex_t mutex;
+    starpu_pthread_cond_t changed;
     int done;
     struct mot_train_metrics *metrics;
 };
@@ -69,11 +69,11 @@ struct waiting {
 static void step_done(void *argument, const struct mot_train_metrics *metrics)
 {
     struct waiting *w = argument;
-    pthread_mutex_lock(&w->mutex);
+    starpu_pthread_mutex_lock(&w->mutex);
     *w->metrics = *metrics;
     w->done = 1;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->mutex);
+    starpu_pthread_cond_signal(&w->changed);
+    starpu_pthread_mutex_unlock(&w->mutex);
 }
 
 void mot_supervised_step(const struct mot_supervised *s, int step, int64_t first, int n,
@@ -82,8 +82,8 @@ void mot_supervised_step(const struct mot_supervised *s, int step, int64_t first
     const int per = s->rows_per_micro_batch;
     const int micro_batches = (n + per - 1) / per;
     MOT_ASSERT(n >= 1 && micro_batches <= s->micro_batches);
-    struct waiting w = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-                        .changed = PTHREAD_COND_INITIALIZER,
+    struct waiting w = {.mutex = STARPU_PTHREAD_MUTEX_INITIALIZER,
+                        .changed = STARPU_PTHREAD_COND_INITIALIZER,
                         .metrics = metrics};
     struct mot_train *train =
         mot_train_begin(s->actor, &s->optimizer, MOT_LOSS_NLL, NULL, step, step, micro_batches);
@@ -100,9 +100,9 @@ void mot_supervised_step(const struct mot_supervised *s, int step, int64_t first
     }
     free(index);
     mot_train_close(train, tokens, step_done, &w);
-    pthread_mutex_lock(&w.mutex);
-    while (!w.done) { pthread_cond_wait(&w.changed, &w.mutex); }
-    pthread_mutex_unlock(&w.mutex);
+    starpu_pthread_mutex_lock(&w.mutex);
+    while (!w.done) { starpu_pthread_cond_wait(&w.changed, &w.mutex); }
+    starpu_pthread_mutex_unlock(&w.mutex);
     mot_plan_end(step);
 }
 

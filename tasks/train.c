@@ -31,7 +31,7 @@ struct mot_train {
     int version_number;
     double planned_flop; /* per micro-batch, as declared */
 
-    pthread_mutex_t mutex; /* guards what follows */
+    starpu_pthread_mutex_t mutex; /* guards what follows */
     int n, n_added, n_gradients, n_gradients_done;
     struct micro_batch *micro; /* (n) */
     int n_lanes;
@@ -69,7 +69,7 @@ static int n_groups_of(const struct mot_train *train)
 static void free_train(struct mot_train *train)
 {
     train->actor->training = 0;
-    pthread_mutex_destroy(&train->mutex);
+    starpu_pthread_mutex_destroy(&train->mutex);
     free(train->micro);
     free(train->lane_next);
     free(train->lane_started);
@@ -112,9 +112,9 @@ static void finish(struct mot_train *train, int skipped)
 /* 1 for the task that ends a stage. */
 static int count_down(struct mot_train *train)
 {
-    pthread_mutex_lock(&train->mutex);
+    starpu_pthread_mutex_lock(&train->mutex);
     const int last = --train->tasks_left == 0;
-    pthread_mutex_unlock(&train->mutex);
+    starpu_pthread_mutex_unlock(&train->mutex);
     return last;
 }
 
@@ -287,10 +287,10 @@ static void gradient_done(void *argument)
     struct mot_train *train = micro->train;
     mot_pack_destroy(micro->pack);
     micro->pack = NULL;
-    pthread_mutex_lock(&train->mutex);
+    starpu_pthread_mutex_lock(&train->mutex);
     train->n_gradients_done++;
     const int complete = is_complete(train);
-    pthread_mutex_unlock(&train->mutex);
+    starpu_pthread_mutex_unlock(&train->mutex);
     if (complete) { start_reduce(train); }
 }
 
@@ -370,7 +370,7 @@ void mot_train_add(struct mot_train *train, int index, struct mot_pack *pack,
     MOT_ASSERT(index >= 0 && index < train->n);
     MOT_ASSERT(pack == NULL || (train->kind == MOT_LOSS_POLICY) == (inputs != NULL));
     struct micro_batch *micro = &train->micro[index];
-    pthread_mutex_lock(&train->mutex);
+    starpu_pthread_mutex_lock(&train->mutex);
     MOT_ASSERT(!micro->added);
     micro->train = train;
     micro->added = 1;
@@ -396,7 +396,7 @@ void mot_train_add(struct mot_train *train, int index, struct mot_pack *pack,
     }
     train->n_added++;
     const int complete = is_complete(train);
-    pthread_mutex_unlock(&train->mutex);
+    starpu_pthread_mutex_unlock(&train->mutex);
     if (complete) { start_reduce(train); }
 }
 
@@ -426,7 +426,7 @@ struct mot_train *mot_train_begin(struct mot_actor *actor,
     train->lane_next = mot_alloc_zeroed((size_t)train->n_lanes, sizeof(int));
     train->lane_started = mot_alloc_zeroed((size_t)train->n_lanes, sizeof(int));
     for (int lane = 0; lane < train->n_lanes; lane++) { train->lane_next[lane] = lane; }
-    pthread_mutex_init(&train->mutex, NULL);
+    starpu_pthread_mutex_init(&train->mutex, NULL);
 
     const int n = n_groups_of(train);
     train->planned_flop = actor->gradient_flop;
@@ -442,14 +442,14 @@ void mot_train_close(struct mot_train *train, double denominator,
                      void (*done)(void *argument, const struct mot_train_metrics *metrics),
                      void *argument)
 {
-    pthread_mutex_lock(&train->mutex);
+    starpu_pthread_mutex_lock(&train->mutex);
     MOT_ASSERT(!train->closed);
     train->denominator = denominator > 1.0 ? denominator : 1.0;
     train->done = done;
     train->argument = argument;
     train->closed = 1;
     const int complete = is_complete(train);
-    pthread_mutex_unlock(&train->mutex);
+    starpu_pthread_mutex_unlock(&train->mutex);
     if (complete) { start_reduce(train); }
 }
 
