@@ -95,7 +95,7 @@ static void one(const struct subject *s, int index, const struct configuration *
         s->arguments, common, s->name, index, c->workers, c->cores, c->chunk,
         index % 2 == 1 ? "true" : "false");
     const int packed = tasks_named("@/records", "rollout.pack");
-    const int wanted = index % 2 == 1 && strstr(mot_matmul_describe(), "brg:") != NULL;
+    const int wanted = index % 2 == 1 && strstr(mot_matmul_describe(), "(brg") != NULL;
     check((packed > 0) == wanted, "%s-%d: %d tasks pack weights", s->name, index, packed);
     const int is_parallel = strcmp(c->policy, "random") == 0 && c->workers == 2;
     check(!is_parallel || overlaps("@/records") > 0, "%s: no gradient tasks overlap", s->name);

@@ -138,7 +138,8 @@ static void test_memory_is_bounded_by_the_chunk(void **state)
     static struct result few, many;
     static const int chunk = 4;
     for (int with_gradient = 0; with_gradient <= 1; with_gradient++) {
-        struct network a = run(2 * chunk, chunk, with_gradient, &few);
+        /* the last chunk as large as that of N: oneDNN 3 takes other scratch for few rows */
+        struct network a = run(chunk + N % chunk, chunk, with_gradient, &few);
         struct network b = run(N, chunk, with_gradient, &many);
         assert_int_equal(few.peak, many.peak);
         /* the logits of a chunk, and a product's operands once more where they are packed */
