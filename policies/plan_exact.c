@@ -173,6 +173,23 @@ static void search(struct search *s, int depth)
     }
 }
 
+/* A schedule to improve on. */
+static void start_from(struct search *s, int cold)
+{
+    const struct exact_problem *p = &s->problem;
+    mot_plan_list(p->graph, cold ? 0 : LIST_TRIES, &s->result->schedule);
+    double end = 0.0;
+    for (int i = 0; i < p->n && cold; i++) {
+        const int t = p->order[i];
+        int c = 0;
+        while (p->ms[t * p->C + c] != p->fastest[t]) { c++; }
+        s->result->schedule.class[t] = c;
+        s->result->schedule.start[t] = end;
+        s->result->schedule.makespan_ms = end += p->fastest[t];
+    }
+    tighten(s);
+}
+
 /* The least limit that the root's bounds do not refute, by halving; what is below is proven. */
 static double root_bound(struct search *s, double above)
 {
@@ -211,8 +228,7 @@ int mot_plan_exact(const struct mot_graph *graph, const struct mot_exact_options
     const int items = p->W + p->n + 1;
     s->low = mot_alloc(2 * (size_t)items * sizeof(double));
     s->high = s->low + items;
-    mot_plan_list(graph, LIST_TRIES, &result->schedule);
-    tighten(s);
+    start_from(s, options && options->cold);
     const double bytes = options && options->memory_bytes > 0.0 ? options->memory_bytes : 268435456;
     s->memo = exact_memo_create(bytes, items);
     s->deadline = begin + (options && options->seconds > 0.0 ? options->seconds : 120.0);

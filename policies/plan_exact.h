@@ -11,6 +11,8 @@ enum { MOT_EXACT_TASKS_MAX = 64 };
 struct mot_exact_options {
     double seconds;      /* 0: 120 */
     double memory_bytes; /* of states that are remembered; 0: 256 MiB */
+    int cold;            /* 1: start from one task after another, not from list schedules; slower,
+                            for tests of the search itself */
 };
 
 struct mot_exact {

@@ -79,8 +79,10 @@ static void test_brute_force(void **state)
             }
         }
         const double optimum = brute_optimum(&graph);
-        const struct mot_exact_options little = {.memory_bytes = 1024};
-        assert_int_equal(mot_plan_exact(&graph, i % 5 == 0 ? &little : NULL, &exact), 0);
+        /* Mostly cold: good list schedules would hide a search that misses the best. */
+        const struct mot_exact_options options = {.memory_bytes = i % 5 == 0 ? 1024 : 0,
+                                                  .cold = i % 4 != 0};
+        assert_int_equal(mot_plan_exact(&graph, &options, &exact), 0);
         assert_true(exact.proven);
         if (!(fabs(exact.schedule.makespan_ms - optimum) <= 1e-8 * optimum)) {
             fail_msg("graph %u: %.9g found, %.9g is the optimum", i, exact.schedule.makespan_ms,
@@ -98,6 +100,33 @@ static void test_brute_force(void **state)
     }
     printf("a list schedule is longer than the optimum in %d\n", longer_than_list);
     assert_true(longer_than_list >= (SLOW ? 1 : 10)); /* else nothing was searched for */
+}
+
+/* Larger graphs than brute force can do: what is remembered must not change the optimum. */
+static void test_memory_changes_nothing(void **state)
+{
+    (void)state;
+    int64_t nodes[2] = {0, 0};
+    for (uint32_t i = 0; i < (SLOW ? 50 : 400); i++) {
+        struct mot_graph graph;
+        struct mot_exact exact[2];
+        graph_random(&graph, 9000 + i, 6, 9);
+        for (int j = 0; j < 2; j++) {
+            const struct mot_exact_options options = {.memory_bytes = j ? 8 : 1 << 20, .cold = 1};
+            assert_int_equal(mot_plan_exact(&graph, &options, &exact[j]), 0);
+            assert_true(exact[j].proven);
+            nodes[j] += exact[j].nodes;
+        }
+        if (exact[0].schedule.makespan_ms != exact[1].schedule.makespan_ms) {
+            fail_msg("graph %u: %g with memory, %g without", i, exact[0].schedule.makespan_ms,
+                     exact[1].schedule.makespan_ms);
+        }
+        mot_exact_free(&exact[0]);
+        mot_exact_free(&exact[1]);
+        mot_graph_free(&graph);
+    }
+    printf("%lld nodes with memory, %lld without\n", (long long)nodes[0], (long long)nodes[1]);
+    assert_true(nodes[0] < nodes[1]);
 }
 
 /* ---- The recorded graphs --------------------------------------------------------------------- */
@@ -193,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_verify),
         cmocka_unit_test(test_brute_force),
+        cmocka_unit_test(test_memory_changes_nothing),
         cmocka_unit_test(test_recorded),
         cmocka_unit_test(test_limits),
     };
