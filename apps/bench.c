@@ -252,6 +252,14 @@ static int problems(const struct bench *b, struct mot_dataset *dataset)
         e->answer = mot_strdup("7");
         error = mot_tokenizer_encode(b->model->tokenizer, e->prompt_text, strlen(e->prompt_text), 1,
                                      &e->prompt);
+        const size_t new_tokens = (size_t)(b->config->new_tokens > 0 ? b->config->new_tokens : 64);
+        const int context = b->model->actor.info.shape.max_position;
+        if (error == 0 && e->prompt.n + new_tokens > (size_t)context) {
+            error = mot_fail(EINVAL,
+                             "%s: a prompt of %zu tokens and new_tokens %zu are more than the "
+                             "model's context of %d tokens",
+                             b->config->model.model, e->prompt.n, new_tokens, context);
+        }
     }
     return error;
 }
@@ -321,6 +329,26 @@ static int by_share(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The rows that a bench asks for must fit the model's context. */
+static int check_context(const struct bench *b, int which)
+{
+    const struct bench_config *c = b->config;
+    const int new_tokens = c->new_tokens > 0 ? c->new_tokens : 48;
+    const int context = b->model->actor.info.shape.max_position;
+    if (benches[which].run == decode && c->prompt_length + 1 + new_tokens > context) {
+        return mot_fail(EINVAL,
+                        "%s: prompt_length %d and new_tokens %d are more than the model's context "
+                        "of %d tokens",
+                        c->model.model, c->prompt_length, new_tokens, context);
+    }
+    if (benches[which].run == train && c->train_tokens + 1 > context) {
+        return mot_fail(EINVAL,
+                        "%s: train_tokens %d are more than the model's context of %d tokens",
+                        c->model.model, c->train_tokens, context);
+    }
+    return 0;
+}
+
 static int run(struct bench *b, int which)
 {
     const int repeats = b->config->repeats;
@@ -328,7 +356,10 @@ static int run(struct bench *b, int which)
     b->name = benches[which].name;
     b->batch = b->config->batch > 0 ? b->config->batch : benches[which].default_batch;
     if (b->batch == 0) { b->batch = b->config->prompts * b->config->generations; }
-    int error = benches[which].run(b, &warm_up); /* allocations, page faults, primitives */
+    int error = check_context(b, which);
+    if (error == 0) {
+        error = benches[which].run(b, &warm_up);
+    } /* allocations, page faults, primitives */
     double before, after = 0.0;
     if (error == 0) { error = find_peak(&before); }
     for (int i = 0; i < repeats && error == 0; i++, before = after) {

@@ -70,6 +70,9 @@ const struct mot_option mot_grpo_options[] = {
      1 << 20, "micro-batches", "Micro-batches per optimiser step.", NULL},
     {"generation_batch_size", MOT_OPTION_INT, AT(generation_batch_size), "0", NULL, 0, ANSWERS_MAX,
      "answers", "Answers per step; 0: those of one optimiser step.", NULL},
+    {"steps_per_generation", MOT_OPTION_INT, AT(steps_per_generation), "0", NULL, 0, 1 << 20,
+     "micro-batches", "The same as a number of micro-batches; 0: gradient_accumulation_steps.",
+     NULL},
     {"num_iterations", MOT_OPTION_INT, AT(num_iterations), "1", NULL, 1, 1000, NULL,
      "Passes of the optimiser over each step's answers.", NULL},
     {"max_steps", MOT_OPTION_INT, AT(max_steps), "-1", NULL, -1, 1e9, "steps",
@@ -148,12 +151,20 @@ static int64_t answers_per_update(const struct mot_grpo_config *c)
 
 int64_t mot_grpo_config_answers(const struct mot_grpo_config *c)
 {
-    return c->generation_batch_size > 0 ? c->generation_batch_size : answers_per_update(c);
+    if (c->generation_batch_size > 0) { return c->generation_batch_size; }
+    return c->steps_per_generation > 0
+               ? (int64_t)c->per_device_train_batch_size * c->steps_per_generation
+               : answers_per_update(c);
 }
 
 int mot_grpo_config_check(const struct mot_grpo_config *c)
 {
     const int G = c->num_generations, per = c->per_device_train_batch_size;
+    if (c->generation_batch_size > 0 && c->steps_per_generation > 0) {
+        return mot_fail(EINVAL,
+                        "generation_batch_size and steps_per_generation say the same twice: "
+                        "give one");
+    }
     if (mot_grpo_config_answers(c) > ANSWERS_MAX || answers_per_update(c) > ANSWERS_MAX) {
         return mot_fail(EINVAL,
                         "per_device_train_batch_size %d x gradient_accumulation_steps %d: more "

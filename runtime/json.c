@@ -10,7 +10,11 @@
 /* JSON_DECODE_ANY: also a bare number or string; who wants an object asks for its type. */
 static json_t *decode(const char *bytes, size_t n, json_error_t *error)
 {
-    return json_loadb(bytes, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, error);
+    json_t *value = json_loadb(bytes, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, error);
+    if (!value && json_error_code(error) == json_error_null_character) { /* our own words */
+        snprintf(error->text, sizeof(error->text), "\\u0000 in a string: text cannot hold a zero");
+    }
+    return value;
 }
 
 json_t *mot_json_decode(const char *bytes, size_t n, char *why, size_t why_bytes)

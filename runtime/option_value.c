@@ -152,13 +152,23 @@ static int fail_number(const struct mot_option *row, const char *text,
     return status;
 }
 
+static int fail_limits(const struct mot_option *row, const char *text,
+                       struct mot_option_place place)
+{
+    char *limits = mot_option_limits(row);
+    const int status =
+        fail(row, place, SHOWN " is out of range%s%s", SHOW(text), *limits ? ": " : "", limits);
+    free(limits);
+    return status;
+}
+
 static int set_integer(const struct mot_option *row, char *target, const char *text,
                        struct mot_option_place place)
 {
     int64_t value;
     if (parse_integer(text, &value)) { return fail_number(row, text, place); }
     const int too_large = row->type == MOT_OPTION_INT && (value < INT_MIN || value > INT_MAX);
-    if (too_large || out_of_limits(row, (double)value)) { return fail_number(row, text, place); }
+    if (too_large || out_of_limits(row, (double)value)) { return fail_limits(row, text, place); }
     if (row->type == MOT_OPTION_INT) {
         *(int *)target = (int)value;
     } else {
@@ -174,9 +184,8 @@ static int set_float(const struct mot_option *row, char *target, const char *tex
     double value = NAN;
     const int none = strcasecmp(text, "none") == 0 || is_null(text);
     if (!(may_be_none && none)) {
-        if (parse_number(text, &value) || out_of_limits(row, value)) {
-            return fail_number(row, text, place);
-        }
+        if (parse_number(text, &value)) { return fail_number(row, text, place); }
+        if (out_of_limits(row, value)) { return fail_limits(row, text, place); }
     }
     *(double *)target = value;
     return 0;
@@ -323,6 +332,11 @@ int mot_option_set(const struct mot_option *row, void *config, const char *text,
                    struct mot_option_place place)
 {
     char *target = (char *)config + row->offset;
+    const int number = row->type == MOT_OPTION_INT || row->type == MOT_OPTION_INT64
+                       || row->type == MOT_OPTION_FLOAT;
+    if (number && plain && *text && is_null(text) && row->default_text) {
+        text = row->default_text;
+    }
     switch (row->type) {
     case MOT_OPTION_INT:
     case MOT_OPTION_INT64:

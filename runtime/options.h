@@ -5,7 +5,7 @@
  * takes the words up to the next "--"; "--" alone ends the options.  Dash and underscore are equal,
  * the last of several wins.  A value that begins with "--" must be written --name=value.
  * In the file: one mapping of scalars and of sequences of scalars (YAML 1.1), each key once.
- * Names, types and limits are checked the same way; a scalar must parse whole (10abc, 1_000 or 1.5
+ * A number that is null there has its default.  Names, types and limits are checked the same way; a scalar must parse whole (10abc, 1_000 or 1.5
  * for a whole number are errors). */
 #ifndef MOT_OPTIONS_H
 #define MOT_OPTIONS_H

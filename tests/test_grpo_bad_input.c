@@ -37,6 +37,7 @@ static const struct bad table[] = {
     {MODEL DATA EXACT "--reward_weights 1,2", 1, "reward_weights"},
     {MODEL DATA EXACT "--reward_weights one", 1, "one"},
     {MODEL DATA EXACT "--temperature 0", 1, "temperature"},
+    {MODEL DATA EXACT "--generation_batch_size 16 --steps_per_generation 2", 1, "twice"},
     {MODEL DATA EXACT "--generation_batch_size 12", 1, "num_generations 8"},
     {MODEL DATA EXACT "--generation_batch_size 24 --gradient_accumulation_steps 2", 1, "24"},
     {MODEL DATA EXACT "--per_device_train_batch_size 12 --generation_batch_size 24", 1, "12"},

@@ -165,15 +165,18 @@ static void test_bad_flags(void **state)
                                    "nan"};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         assert_int_equal(parse("--batch_size", numbers[i], NULL), -EINVAL);
+        const int is_number = strcmp(numbers[i], "0") == 0 || strcmp(numbers[i], "4097") == 0;
         message_has("--batch_size: '");
-        message_has("' is not a whole number (1 to 4096 prompts)");
+        message_has(is_number ? "' is out of range: 1 to 4096 prompts"
+                              : "' is not a whole number (1 to 4096 prompts)");
         assert_null(config.model);
     }
     const char *const floats[] = {"1e", "1e400", "inf", "0x1p-3", "1-6",
                                   ".",  "1,5",   "2",   "-0.1",   "none"};
     for (size_t i = 0; i < sizeof(floats) / sizeof(floats[0]); i++) {
         assert_int_equal(parse("--learning_rate", floats[i], NULL), -EINVAL);
-        message_has("is not a number (0 to 1)");
+        const int is_number = strcmp(floats[i], "2") == 0 || strcmp(floats[i], "-0.1") == 0;
+        message_has(is_number ? "is out of range: 0 to 1" : "is not a number (0 to 1)");
     }
     assert_int_equal(parse("--lerning-rate", "1", NULL), -EINVAL);
     message_is("unknown option --lerning-rate; did you mean learning_rate? (--help lists all)");
@@ -239,6 +242,15 @@ static void test_yaml(void **state)
     release();
 }
 
+static void test_null_number(void **state)
+{
+    (void)state;
+    assert_int_equal(parse_yaml("batch_size: null\nlearning_rate: ~\ntop_p: null\n"), 0);
+    assert_int_equal(config.batch, 8);
+    assert_true(config.rate == 1e-6 && isnan(config.top));
+    release();
+}
+
 static void test_bad_yaml(void **state)
 {
     (void)state;
@@ -251,8 +263,7 @@ static void test_bad_yaml(void **state)
         {"\nbatch_size: 1.5", 2, "'1.5' is not a whole number"},
         {"batch_size: 1_000", 1, "'1_000' is not"},
         {"batch_size:", 1, "'' is not a whole number"},
-        {"batch_size: null", 1, "'null' is not"},
-        {"learning_rate: 2", 1, "is not a number (0 to 1)"},
+        {"learning_rate: 2", 1, "is out of range: 0 to 1"},
         {"shuffle: maybe", 1, "is not true or false"},
         {"shuffle: true\n# c\nshuffle: true", 3, "shuffle is given twice"},
         {"batch_size: 1\nbatch-size: 1", 2, "batch-size is given twice"},
@@ -448,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_bad_flags),
         cmocka_unit_test(test_yaml),
+        cmocka_unit_test(test_null_number),
         cmocka_unit_test(test_bad_yaml),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_help),
