@@ -25,13 +25,22 @@ int mot_app_start(const struct mot_machine_config *machine)
                                               .watchdog_s = machine->watchdog_s,
                                               .policies = mot_policies,
                                               .stage_name = mot_stage_name};
-    if (machine->task_records != NULL) {
-        const int error = mot_record_open(machine->task_records);
-        if (error) { return MOT_EXIT_INPUT; }
-    }
     const int error = mot_start(&options);
     if (error) { return error == -EINVAL ? MOT_EXIT_USAGE : MOT_EXIT_INPUT; }
     return MOT_EXIT_OK;
+}
+
+int mot_app_trace(const char *directory)
+{
+    if (mot_trace_is_on()) { return 0; }
+    char *path = mot_format("%s/trace.json.gz", directory);
+    for (int i = 2; access(path, F_OK) == 0; i++) {
+        free(path);
+        path = mot_format("%s/trace-%d.json.gz", directory, i);
+    }
+    const int error = mot_trace_open(path);
+    free(path);
+    return error;
 }
 
 void mot_app_stop(void)

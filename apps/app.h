@@ -11,7 +11,6 @@ enum { MOT_EXIT_OK = 0, MOT_EXIT_INPUT = 1, MOT_EXIT_USAGE = 2 };
 
 struct mot_machine_config {
     int workers, cores_per_worker, watchdog_s, quiet;
-    char *task_records;
 };
 extern const struct mot_option mot_machine_rows[];
 
@@ -30,7 +29,12 @@ struct mot_sampling_config {
 extern const struct mot_option mot_sampling_rows[]; /* temperature 0.0, 256 tokens */
 extern const struct mot_option mot_pack_weights_rows[];
 
-/* StarPU with the machine's options; records opened.  An exit code. */
+/* --trace: opens DIRECTORY/trace.json.gz, or where there is one already trace-2.json.gz and so on:
+ * a resumed run keeps the earlier part's.  Does nothing while MOTLEY_TRACE records.  0 or a
+ * negative errno with a message. */
+int mot_app_trace(const char *directory);
+
+/* StarPU with the machine's options.  An exit code. */
 int mot_app_start(const struct mot_machine_config *machine);
 void mot_app_stop(void);
 /* The exit code for a negative errno, or for mot_options_parse's result. */

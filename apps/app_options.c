@@ -10,8 +10,6 @@ const struct mot_option mot_machine_rows[] = {
      "Threads inside each worker; 0: the allowed cores shared out.", NULL},
     {"watchdog_s", MOT_OPTION_INT, AT(watchdog_s), "1800", NULL, 0, 1e9, "s",
      "Stop, naming what runs, when no task ends for so long; 0: never.", NULL},
-    {"task_records", MOT_OPTION_STRING, AT(task_records), "", NULL, 0, 0, NULL,
-     "Write one JSON line per finished task into this file.", NULL},
     {"quiet", MOT_OPTION_BOOL, AT(quiet), "false", NULL, 0, 0, NULL,
      "No progress, only warnings and errors.", NULL},
     {0},

@@ -20,7 +20,8 @@
 struct bench_config {
     struct mot_machine_config machine;
     struct mot_model_config model;
-    int repeats, batch, prompt_length, new_tokens, train_tokens, prompts, generations, pack_weights;
+    int repeats, batch, prompt_length, new_tokens, train_tokens, prompts, generations, pack_weights,
+        trace;
 };
 
 static const char usage[] =
@@ -48,6 +49,8 @@ static const struct mot_option options[] = {
     {"num_generations", MOT_OPTION_INT, AT(generations), "4", NULL, 2, 65535, "answers",
      "grpo: answers per prompt.", NULL},
     MOT_ROWS(AT(pack_weights), mot_pack_weights_rows),
+    {"trace", MOT_OPTION_BOOL, AT(trace), "false", NULL, 0, 0, NULL,
+     "Record tasks, transfers and memory into ./trace.json.gz, for Perfetto.", NULL},
     MOT_ROWS(AT(machine), mot_machine_rows),
     {0},
 };
@@ -398,7 +401,8 @@ int mot_app_bench(int argc, char **argv)
     if (code == MOT_EXIT_OK) {
         struct mot_app_model model;
         const struct mot_app_model_options how = {.lanes = 1};
-        int error = mot_app_model_load(&model, &c.model, &how);
+        int error = c.trace ? mot_app_trace(".") : 0;
+        if (error == 0) { error = mot_app_model_load(&model, &c.model, &how); }
         if (error == 0) {
             struct bench b = {.config = &c, .model = &model};
             error = run(&b, which);

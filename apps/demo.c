@@ -15,7 +15,7 @@ int mot_app_grpo(int argc, char **argv);
 struct demo_config {
     char *output_dir;
     int64_t seed;
-    int workers, cores_per_worker, steps;
+    int workers, cores_per_worker, steps, trace;
 };
 
 static const char usage[] =
@@ -38,6 +38,8 @@ static const struct mot_option options[] = {
      "CPU workers StarPU schedules on.", NULL},
     {"cores_per_worker", MOT_OPTION_INT, AT(cores_per_worker), "1", NULL, 0, 1024, NULL,
      "Threads inside each worker.", NULL},
+    {"trace", MOT_OPTION_BOOL, AT(trace), "false", NULL, 0, 0, NULL,
+     "Record both runs, each into its directory's trace.json.gz, for Perfetto.", NULL},
     {0},
 };
 #undef AT
@@ -76,9 +78,9 @@ static int fit(const struct demo_config *c)
 {
     struct command sft = {0};
     add_words(&sft, mot_format("sft --model tiny:%lld --seed %lld --output_dir %s/sft --workers %d "
-                               "--cores_per_worker %d",
+                               "--cores_per_worker %d%s",
                                (long long)c->seed, (long long)c->seed, c->output_dir, c->workers,
-                               c->cores_per_worker));
+                               c->cores_per_worker, c->trace ? " --trace" : ""));
     add_words(&sft, mot_strdup("--train_file sums:10-99 --eval_file sums:10-99:held_out "
                                "--reward_funcs exact --eval_strategy steps --eval_steps 5 "
                                "--stop_accuracy 0.45 --max_completion_length 4 --chunk 0 "
@@ -93,9 +95,9 @@ static int lift(const struct demo_config *c)
 {
     struct command grpo = {0};
     add_words(&grpo, mot_format("grpo --model %s/sft/model --seed %lld --output_dir %s/grpo "
-                                "--workers %d --cores_per_worker %d --max_steps %d",
+                                "--workers %d --cores_per_worker %d --max_steps %d%s",
                                 c->output_dir, (long long)c->seed, c->output_dir, c->workers,
-                                c->cores_per_worker, c->steps));
+                                c->cores_per_worker, c->steps, c->trace ? " --trace" : ""));
     add_words(&grpo, mot_strdup("--train_file sums:10-99 --eval_file sums:10-99:held_out "
                                 "--eval_steps 50 --reward_funcs exact --num_generations 8 "
                                 "--max_completion_length 4 --chunk 2 --rows_per_task 64"));

@@ -139,6 +139,7 @@ static int set_up(struct run *r)
     if (error == 0) {
         error = mot_run_check_config(&r->directory, mot_grpo_options, c, sizeof(*c));
     }
+    if (error == 0 && c->trace) { error = mot_app_trace(c->output_dir); }
     if (error == 0) { error = load_models(r); }
     if (error == 0) { error = load_data(r); }
     if (error == 0) { error = fill_grpo(r); }

@@ -128,6 +128,10 @@ const struct mot_option mot_grpo_options[] = {
      "Write a line of metrics.jsonl every so many steps.", NULL},
     {"log_completions", MOT_OPTION_BOOL, AT(log_completions), "true", NULL, 0, 0, NULL,
      "Write every answer with ids and log-probs to completions.jsonl.", NULL},
+    {"trace", MOT_OPTION_BOOL, AT(trace), "false", NULL, 0, 0, NULL,
+     "Record tasks, transfers and memory into output_dir/trace.json.gz, for Perfetto; or "
+     "MOTLEY_TRACE=FILE, for any subcommand.",
+     NULL},
     {"eval_steps", MOT_OPTION_INT, AT(eval_steps), "0", NULL, 0, 1e9, "steps",
      "Evaluate on eval_file every so many steps, and before and after; 0: only before and "
      "after.",

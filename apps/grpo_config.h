@@ -24,6 +24,7 @@ struct mot_grpo_config {
     int warmup_steps, scale_rewards, mask_truncated_completions;
     char *lr_scheduler_type, *loss_type, *kl_estimator;
     int resume, save_steps, save_total_limit, save_final_model, logging_steps, log_completions;
+    int trace;
     int eval_steps, eval_limit, eval_samples;
     double eval_temperature;
     struct mot_staleness_config staleness;

@@ -2,12 +2,12 @@
  *
  * One million numbers in four blocks: each block is filled by a task and summed by a task, then one
  * last task adds up the four sums.  StarPU finds the order from which data a task reads and writes;
- * the stage in each hint is ours, for policies, records and messages.
+ * the stage in each hint is ours, for policies, recordings and messages.
  *
  *   hello_graph                              prints the sum
  *   STARPU_SCHED=dmda hello_graph            under another scheduling policy
  *   STARPU_SCHED=x hello_graph               lists the policies there are, exit 2
- *   hello_graph records.jsonl                writes which task ran where and when */
+ *   MOTLEY_TRACE=t.json.gz hello_graph       records which task ran where and when, for Perfetto */
 #include "motley.h"
 #include <stdio.h>
 
@@ -71,16 +71,18 @@ static int insert_sum(const starpu_data_handle_t *handles, int n, enum stage sta
 
 int main(int argc, char **argv)
 {
+    (void)argc;
     mot_program_begin(argv);
     const struct mot_start_options options = {.watchdog_s = 60, .stage_name = stage_name};
     if (mot_start(&options)) { return 2; }
-    int failed = argc > 1 && mot_record_open(argv[1]);
+    int failed = 0;
 
     double total = 0.0;
     starpu_data_handle_t block[BLOCKS], sums[BLOCKS + 1]; /* memory: StarPU's own, where needed */
     for (int b = 0; b < BLOCKS; b++) {
         starpu_vector_data_register(&block[b], -1, 0, NUMBERS, sizeof(double));
         starpu_vector_data_register(&sums[b], -1, 0, 1, sizeof(double));
+        mot_data_name(block[b], "block %d", b);
     }
     starpu_vector_data_register(&sums[BLOCKS], STARPU_MAIN_RAM, (uintptr_t)&total, 1,
                                 sizeof(total));

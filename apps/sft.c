@@ -27,7 +27,7 @@ struct sft_config {
     double max_grad_norm, warmup_ratio, stop_accuracy;
     int warmup_steps, decay_all;
     char *lr_scheduler_type;
-    int resume, save_steps, save_total_limit, save_final_model, logging_steps;
+    int resume, save_steps, save_total_limit, save_final_model, logging_steps, trace;
     int eval_strategy, eval_steps, eval_limit, eval_samples, per_device_eval_batch_size;
     struct mot_list reward_funcs;
 };
@@ -98,6 +98,10 @@ static const struct mot_option options[] = {
      "Write output_dir/model at the end.", NULL},
     {"logging_steps", MOT_OPTION_INT, AT(logging_steps), "10", NULL, 1, 1e9, "steps",
      "Write a line of metrics.jsonl every so many steps: means over them.", NULL},
+    {"trace", MOT_OPTION_BOOL, AT(trace), "false", NULL, 0, 0, NULL,
+     "Record tasks, transfers and memory into output_dir/trace.json.gz, for Perfetto; or "
+     "MOTLEY_TRACE=FILE, for any subcommand.",
+     NULL},
     {"eval_strategy", MOT_OPTION_CHOICE, AT(eval_strategy), "no", "no|steps|epoch", 0, 0, NULL,
      "When to evaluate on eval_file besides at the end.", "Evaluation"},
     {"eval_steps", MOT_OPTION_INT, AT(eval_steps), "0", NULL, 0, 1e9, "steps",
@@ -273,6 +277,7 @@ static int set_up(struct run *r)
         .output_dir = c->output_dir, .resume = c->resume, .save_total_limit = c->save_total_limit};
     if (error == 0) { error = mot_run_open(&r->directory, &where); }
     if (error == 0) { error = mot_run_check_config(&r->directory, options, c, sizeof(*c)); }
+    if (error == 0 && c->trace) { error = mot_app_trace(c->output_dir); }
     if (error == 0) { error = load_model(r); }
     if (error == 0) { error = load_data(r); }
     if (error == 0) { error = fill_supervised(r); }

@@ -5,6 +5,7 @@
 #define MOT_MOTLEY_H
 #include "error.h"
 #include <starpu.h>
+#include <stdint.h>
 
 /* What mot_start() may be told; all zero is a good start. */
 struct mot_start_options {
@@ -15,7 +16,7 @@ struct mot_start_options {
     /* Policies beyond StarPU's own and those of STARPU_SCHED_LIB; ended by NULL; may be NULL.
      * Borrowed until mot_stop(). */
     struct starpu_sched_policy *const *policies;
-    /* Names mot_hint.stage in records and messages; NULL: the number. */
+    /* Names mot_hint.stage in recordings and messages; NULL: the number. */
     const char *(*stage_name)(int stage);
 };
 
@@ -30,7 +31,7 @@ void mot_program_begin(char **argv);
  * without any worker.  GPU and OpenCL workers start only where STARPU_NCUDA, STARPU_NHIP or
  * STARPU_NOPENCL ask for them. */
 int mot_start(const struct mot_start_options *options);
-/* Waits for all tasks and stops StarPU.  Records are closed.  May be started again. */
+/* Waits for all tasks and stops StarPU.  A recording is closed.  May be started again. */
 void mot_stop(void);
 /* Waits until every task submitted has ended, those submitted by callbacks included. */
 void mot_wait_all(void);
@@ -82,14 +83,42 @@ struct mot_task {
  * when no worker can run it or its buffers are larger than the memory of each worker that could
  * (StarPU would hang). */
 int mot_task_insert(const struct mot_task *task);
-/* The hint of a task inserted by mot_task_insert, else NULL.  For policies and records. */
+/* The hint of a task inserted by mot_task_insert, else NULL.  For policies. */
 const struct mot_hint *mot_task_hint(const struct starpu_task *task);
 
-/* Task records: one per finished task of mot_task_insert(), while a file is open.  JSON lines:
- * {"name","stage","step","group","version","worker","submit_us","start_us","end_us","rows",
- * "tokens"}, with times in microseconds of one clock.  Opened before or after mot_start().
- * 0 or a negative errno with a message. */
-int mot_record_open(const char *path);
-/* Writes out what is buffered.  0, or a negative errno with a message when any write failed. */
-int mot_record_close(void);
+/* Recording: which task ran where and when and on what data, each transfer, memory in use, queues,
+ * what the policy decided.  The file is gzipped Chrome trace JSON, for Perfetto, chrome://tracing
+ * or trace_read.h; a killed program's file opens and says that it ends early.  A task costs its
+ * worker about a microsecond; a worker that records faster than the file is written waits, and the
+ * file says how long; one without any task leaves no file.  mot_start() opens the file that
+ * MOTLEY_TRACE names, and a program may do so itself.  StarPU runs, and no task at closing.  0, or
+ * a negative errno with a message. */
+int mot_trace_open(const char *path);
+int mot_trace_close(void); /* -errno when any write failed; 0 without a recording */
+int mot_trace_is_on(void);
+/* A counter of the program's own, such as "staleness".  name: static storage. */
+void mot_trace_value(const char *name, double value);
+/* What a datum is called in the recording, its first 31 bytes.  Costs nothing without one. */
+void mot_data_name(starpu_data_handle_t handle, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* For policies: why a task goes where it goes.  candidates (n): workers and their estimates, in the
+ * policy's own measure of time; worker: the one chosen, -1: none yet; veto: what forbade the best
+ * one (static storage; NULL: nothing).  To be called before the task begins. */
+struct mot_trace_candidate {
+    int worker;
+    float estimate_us;
+};
+void mot_trace_decision(const struct starpu_task *task,
+                        const struct mot_trace_candidate *candidates, int n, int worker,
+                        const char *veto);
+
+/* Totals of the last recording, after mot_trace_close() or mot_stop(). */
+struct mot_trace_stats {
+    uint64_t tasks, transfers, messages, file_bytes;
+    uint64_t waits;               /* times a thread found its buffer full, and how long that */
+    double waited_us;             /* took, all threads together */
+    double writer_cpu_s, seconds; /* the writer's CPU time, in so much time */
+};
+struct mot_trace_stats mot_trace_last_stats(void);
 #endif

@@ -123,6 +123,19 @@ static void fill_conf(struct starpu_conf *conf, struct starpu_sched_policy *poli
     conf->catch_signals = 0; /* Ctrl-C is the program's */
 }
 
+/* STARPU_SCHED_LIB may be our library, which would record this program a second time. */
+static int choose_policy_unrecorded(const struct mot_start_options *options,
+                                    struct starpu_sched_policy **policy)
+{
+    const char *path = getenv("MOTLEY_TRACE");
+    char *kept = path ? mot_strdup(path) : NULL;
+    unsetenv("MOTLEY_TRACE");
+    const int error = choose_policy(options, policy);
+    if (kept) { setenv("MOTLEY_TRACE", kept, 1); }
+    free(kept);
+    return error;
+}
+
 /* StarPU prefers the name in STARPU_SCHED to the policy it is given, so that name is out of sight
  * while it starts. */
 static int init_starpu(struct starpu_conf *conf)
@@ -160,19 +173,37 @@ static int check_started(const struct starpu_sched_policy *policy)
     return 0;
 }
 
+/* MOTLEY_TRACE; a program's second start and those after it add their number, so that they do not
+ * overwrite the first one's file. */
+static int open_trace(void)
+{
+    static int opened;
+    const char *path = getenv("MOTLEY_TRACE");
+    if (!path || !*path) { return 0; }
+    opened++;
+    if (opened == 1) { return mot_trace_open(path); }
+    const char *dot = strstr(strrchr(path, '/') ? strrchr(path, '/') : path, ".json");
+    const int stem = (int)(dot ? (size_t)(dot - path) : strlen(path));
+    char *numbered = mot_format("%.*s-%d%s", stem, path, opened, path + stem);
+    const int error = mot_trace_open(numbered);
+    free(numbered);
+    return error;
+}
+
 int mot_start(const struct mot_start_options *options)
 {
     static const struct mot_start_options defaults;
     if (!options) { options = &defaults; }
     MOT_ASSERT(!starpu_is_initialized());
     struct starpu_sched_policy *policy;
-    int error = choose_policy(options, &policy);
+    int error = choose_policy_unrecorded(options, &policy);
     if (!error) { error = choose_shape(options); }
     if (error) { return error; }
 
     prepare_environment();
     struct starpu_conf conf;
-    fill_conf(&conf, policy);
+    mot_trace_transfers_watch();
+    fill_conf(&conf, mot_trace_policy(policy, mot_task_trace));
     error = init_starpu(&conf);
     if (error) {
         mot_cores_forget();
@@ -183,11 +214,12 @@ int mot_start(const struct mot_start_options *options)
     mot_task_setup();
     mot_idle_start();
     error = check_started(policy);
+    mot_trace_name_stages(options->stage_name);
+    if (!error) { error = open_trace(); }
     if (error) {
         mot_stop();
         return error;
     }
-    mot_record_started(options->stage_name);
     mot_watchdog_start(options->watchdog_s, options->stage_name);
     return 0;
 }
@@ -202,8 +234,9 @@ void mot_stop(void)
     mot_wait_all();
     mot_idle_stop();
     mot_watchdog_stop();
-    (void)mot_record_close(); /* it has said what was wrong */
+    (void)mot_trace_close(); /* it has said what was wrong */
     starpu_shutdown();
+    mot_trace_data_free();
     mot_cores_forget();
     n_workers = n_threads = 0;
 }

@@ -19,14 +19,15 @@ void mot_task_setup(void)
 
 static void task_taken(void *argument)
 {
-    mot_watchdog_taken(argument, starpu_worker_get_id());
+    struct mot_task_state *state = argument;
+    mot_watchdog_taken(state, starpu_worker_get_id());
+    state->trace.popped_us = state->start_us;
     mot_worker_enter();
 }
 
 static void task_done(void *argument)
 {
     struct mot_task_state *state = argument;
-    mot_record_task(state, starpu_task_get_current());
     if (state->done) { state->done(state->argument_done); }
     mot_watchdog_finished(state); /* last: what done() submits keeps the count above 0 */
 }
@@ -35,6 +36,12 @@ const struct mot_hint *mot_task_hint(const struct starpu_task *task)
 {
     if (!task || task->callback_func != task_done) { return NULL; }
     return &((const struct mot_task_state *)task->callback_arg)->hint;
+}
+
+struct mot_trace_task *mot_task_trace(const struct starpu_task *task)
+{
+    if (!task || task->callback_func != task_done) { return NULL; }
+    return &((struct mot_task_state *)task->callback_arg)->trace;
 }
 
 static const char *name_of(const struct mot_task *task)
@@ -127,15 +134,28 @@ static int exclude_small_workers(struct starpu_task *t, const struct mot_task *t
     return 0;
 }
 
-static struct starpu_task *create(const struct mot_task *task)
+/* The accesses that the recorder notes come behind the state. */
+static struct mot_task_state *create_state(const struct mot_task *task)
 {
-    struct mot_task_state *state = mot_alloc_zeroed(1, sizeof(*state));
+    const size_t accesses = mot_trace_on() ? (size_t)task->n_buffers : 0;
+    struct mot_task_state *state =
+        mot_alloc_zeroed(1, sizeof(*state) + accesses * sizeof(struct mot_trace_access_message));
     state->hint = task->hint;
     state->name = name_of(task);
     state->done = task->done;
     state->argument_done = task->argument_done;
     state->worker = -1;
+    state->trace.hint = &state->hint;
+    state->trace.name = state->name;
+    state->trace.accesses = (void *)(state + 1);
+    state->trace.number = 0;
+    if (mot_trace_on()) { mot_trace_submitted(&state->trace); }
+    return state;
+}
 
+static struct starpu_task *create(const struct mot_task *task)
+{
+    struct mot_task_state *state = create_state(task);
     struct starpu_task *t = starpu_task_create();
     MOT_ASSERT(t);
     t->cl = task->codelet;
@@ -166,13 +186,12 @@ int mot_task_insert(const struct mot_task *task)
     struct starpu_task *t = create(task);
     if (memory_is_limited) { error = exclude_small_workers(t, task); }
     if (!error) {
-        struct mot_task_state *state = t->callback_arg;
         mot_watchdog_submitted(1);
-        state->submit_us = starpu_timing_now();
         if (starpu_task_submit(t) == 0) { return 0; } /* t may be gone already */
         mot_watchdog_submitted(-1);
         error = mot_fail(ENODEV, "task %s: no worker here can run it", name_of(task));
     }
+    mot_trace_refused(&((struct mot_task_state *)t->callback_arg)->trace);
     t->destroy = 0;
     starpu_task_destroy(t);
     return error;

@@ -78,7 +78,7 @@ static void bark(long tasks)
     }
     mot_fail(ETIMEDOUT, "watchdog: no task finished for %d s; %d running, %ld waiting; stopped",
              limit_s, found, tasks > found ? tasks - found : 0);
-    mot_record_flush();
+    mot_trace_flush();
     fflush(NULL);
     _exit(1); /* exit() would wait for workers that do not answer */
 }

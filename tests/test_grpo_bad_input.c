@@ -64,7 +64,6 @@ static const struct bad table[] = {
     {"--model @/garbage " DATA EXACT, 1, "/garbage/"},
     {"--model @/torn.jsonl " DATA EXACT, 1, "torn.jsonl"},
     {"--model @/cut " DATA EXACT, 1, "model.safetensors"},
-    {MODEL DATA EXACT "--task_records @/none/records", 1, "/none/records"},
 };
 
 static int exists(const char *name)

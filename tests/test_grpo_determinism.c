@@ -8,6 +8,7 @@
 #include "byte_model.h"
 #include "kernels.h"
 #include "program.h"
+#include "recording.h"
 
 struct configuration {
     const char *policy;
@@ -33,7 +34,7 @@ static const struct subject subjects[] = {
 /* Where two gradient tasks of the step run at the same time. */
 static int overlaps(const char *name)
 {
-    json_t *records = lines_load(name);
+    json_t *records = recorded_tasks(name);
     const size_t n = json_array_size(records);
     int found = 0;
     for (size_t i = 0; i < n; i++) {
@@ -72,7 +73,7 @@ static void check_metrics(const char *subject)
 /* Tasks of that name among the records. */
 static int tasks_named(const char *records, const char *task)
 {
-    json_t *lines = lines_load(records), *line;
+    json_t *lines = recorded_tasks(records), *line;
     size_t i;
     int n = 0;
     json_array_foreach(lines, i, line)
@@ -88,17 +89,18 @@ static int tasks_named(const char *records, const char *task)
 static void one(const struct subject *s, int index, const struct configuration *c)
 {
     setenv("STARPU_SCHED", c->policy, 1);
-    program_must(
-        0,
-        "grpo %s %s --output_dir @/%s-%d --max_steps 5 --save_steps 5 --quiet "
-        "--workers %d --cores_per_worker %d --chunk %d --pack_weights %s --task_records @/records",
-        s->arguments, common, s->name, index, c->workers, c->cores, c->chunk,
-        index % 2 == 1 ? "true" : "false");
-    const int packed = tasks_named("@/records", "rollout.pack");
+    program_must(0,
+                 "grpo %s %s --output_dir @/%s-%d --max_steps 5 --save_steps 5 --quiet "
+                 "--workers %d --cores_per_worker %d --chunk %d --pack_weights %s --trace",
+                 s->arguments, common, s->name, index, c->workers, c->cores, c->chunk,
+                 index % 2 == 1 ? "true" : "false");
+    char *records = mot_format("@/%s-%d/trace.json.gz", s->name, index);
+    const int packed = tasks_named(records, "rollout.pack");
     const int wanted = index % 2 == 1 && strstr(mot_matmul_describe(), "(brg") != NULL;
     check((packed > 0) == wanted, "%s-%d: %d tasks pack weights", s->name, index, packed);
     const int is_parallel = strcmp(c->policy, "random") == 0 && c->workers == 2;
-    check(!is_parallel || overlaps("@/records") > 0, "%s: no gradient tasks overlap", s->name);
+    check(!is_parallel || overlaps(records) > 0, "%s: no gradient tasks overlap", s->name);
+    free(records);
     if (index == 0) {
         check_metrics(s->name);
         return;

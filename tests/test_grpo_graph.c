@@ -1,4 +1,4 @@
-/* A step is a graph, not a row of phases.  From the task records of a run with two workers, shaped
+/* A step is a graph, not a row of phases.  From the recording of a run with two workers, shaped
  * like the demo: in at least 80 % of the steps a reward and a gradient start before the last
  * generate chunk ends; a row that ends early is scored while its batch goes on; a group's prompt is
  * forwarded once in generation and once per pass in training (exact counts of tokens).  The same
@@ -8,6 +8,7 @@
  * ./test_grpo_graph */
 #include "byte_model.h"
 #include "program.h"
+#include "recording.h"
 
 enum { STEPS = 10, PASSES = 2, GROUPS = 32, SAMPLES = 8 };
 
@@ -113,8 +114,11 @@ static void check_counts(const json_t *records, const char *run)
 
 static json_t *records_of(const char *run, const char *arguments)
 {
-    program_must(0, "%s --output_dir @/%s %s --task_records @/records", words, run, arguments);
-    return lines_load("@/records");
+    program_must(0, "%s --output_dir @/%s %s --trace", words, run, arguments);
+    char *name = mot_format("@/%s/trace.json.gz", run);
+    json_t *tasks = recorded_tasks(name);
+    free(name);
+    return tasks;
 }
 
 static void test_overlap(void)
@@ -177,8 +181,8 @@ static void test_slow_reward(void)
                     "--num_generations 4 --per_device_train_batch_size 4 "
                     "--gradient_accumulation_steps 8 --max_completion_length 6 --chunk 2 "
                     "--rows_per_task 8 --max_steps 1 --save_steps 0 --workers 1 "
-                    "--cores_per_worker 1 --quiet --output_dir @/slow --task_records @/records");
-    json_t *records = lines_load("@/records"), *r;
+                    "--cores_per_worker 1 --quiet --output_dir @/slow --trace");
+    json_t *records = recorded_tasks("@/slow/trace.json.gz"), *r;
     size_t i;
     double slow_end = 0.0, others_end = 0.0, first = 1e300;
     int others = 0;

@@ -1,5 +1,5 @@
 /* hello_graph, the newcomer's program, prints the right sum under several policies and worker
- * counts, leaves one record per task, and exits with 2 and a list under an unknown policy.
+ * counts, records one event per task, and exits with 2 and a list under an unknown policy.
  * Run it alone: ./test_hello_graph */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,15 +8,16 @@
 
 #include "child.h"
 #include "error.h"
+#include "trace_read.h"
 #include <cmocka.h>
 
 static const char program[] = MOT_BINARY_DIR "/hello_graph";
-static const char records[] = MOT_BINARY_DIR "/hello_graph.jsonl";
+static const char recorded[] = MOT_BINARY_DIR "/hello_graph.json.gz";
 
 static int run_program(void)
 {
     dup2(2, 1);
-    execl(program, program, records, (char *)NULL);
+    execl(program, program, (char *)NULL);
     return 99;
 }
 
@@ -33,30 +34,32 @@ static void run(const char *policy, const char *workers, int status, const char 
     assert_non_null(strstr(text, expected));
 }
 
-static int count_lines(const char *path, const char *word)
+static int count_stage(const struct mot_recording *r, const char *stage)
 {
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    char line[1024];
     int n = 0;
-    while (fgets(line, sizeof(line), file)) { n += strstr(line, word) != NULL; }
-    fclose(file);
+    for (int i = 0; i < r->n_tasks; i++) { n += strcmp(r->tasks[i].stage, stage) == 0; }
     return n;
 }
 
 static void test_policies(void **state)
 {
     (void)state;
+    setenv("MOTLEY_TRACE", recorded, 1);
     static const char *const names[] = {"eager", "prio", "lws", "random", "dmda", "heteroprio"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char *line = mot_format("sum: 499999500000 (policy %s)", names[i]);
         run(names[i], i % 2 ? "2" : "1", 0, line);
         free(line);
-        assert_int_equal(count_lines(records, "\"stage\":\"fill\""), 4);
-        assert_int_equal(count_lines(records, "\"stage\":\"sum\""), 4);
-        assert_int_equal(count_lines(records, "\"stage\":\"join\""), 1);
+        struct mot_recording *r;
+        assert_int_equal(mot_recording_read(recorded, &r), 0);
+        assert_string_equal(r->policy, names[i]);
+        assert_int_equal(r->n_tasks, 9);
+        assert_int_equal(count_stage(r, "fill"), 4);
+        assert_int_equal(count_stage(r, "sum"), 4);
+        assert_int_equal(count_stage(r, "join"), 1);
+        mot_recording_free(r);
     }
-    unlink(records);
+    unlink(recorded);
 }
 
 static void test_unknown_policy(void **state)

@@ -1,6 +1,6 @@
 /* Inserting tasks: hints reach a policy and none is invented for foreign tasks; tasks with more
- * buffers than StarPU's static limit; done callbacks that insert more tasks; priorities; records
- * with sane times; wrong descriptions, tasks nobody can run and data larger than memory are
+ * buffers than StarPU's static limit; done callbacks that insert more tasks; priorities;
+ * wrong descriptions, tasks nobody can run and data larger than memory are
  * refused; the watchdog names the task that hangs.  The declared plan counts down.
  * Run it alone: ./test_task */
 #include <setjmp.h>
@@ -12,7 +12,6 @@
 #include "motley.h"
 #include "stages.h"
 #include <cmocka.h>
-#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -22,7 +21,6 @@ static const struct mot_start_options two_workers = {.workers = 2,
                                                      .policy = "lws",
                                                      .watchdog_s = 60,
                                                      .stage_name = mot_stage_name};
-static const char records[] = MOT_BINARY_DIR "/test_task_records.jsonl";
 
 static atomic_int ran, hints_right, foreign_hints;
 
@@ -134,49 +132,6 @@ static void test_callbacks(void **state)
     for (int i = 0; i < 2; i++) { pthread_join(thread[i], NULL); }
     mot_wait_all();
     assert_int_equal(ran, 4000);
-}
-
-static void check_record(json_t *record)
-{
-    assert_non_null(record);
-    assert_string_equal(json_string_value(json_object_get(record, "name")), "train.\"gradient\"");
-    assert_string_equal(json_string_value(json_object_get(record, "stage")), "gradient");
-    assert_int_equal(json_integer_value(json_object_get(record, "group")), 3);
-    assert_int_equal(json_integer_value(json_object_get(record, "version")), -1);
-    assert_int_equal(json_integer_value(json_object_get(record, "tokens")), 5);
-    assert_int_equal(json_integer_value(json_object_get(record, "rows")), 2);
-    assert_in_range(json_integer_value(json_object_get(record, "worker")), 0, 1);
-    const double submit = json_number_value(json_object_get(record, "submit_us"));
-    const double first = json_number_value(json_object_get(record, "start_us"));
-    const double last = json_number_value(json_object_get(record, "end_us"));
-    assert_true(submit <= first && first <= last && last - submit < 60e6);
-    json_decref(record);
-}
-
-static void test_records(void **state)
-{
-    (void)state;
-    assert_true(mot_record_open("/nonexistent/folder/records") < 0);
-    assert_int_equal(mot_record_open(records), 0);
-    const struct mot_task task = {.codelet = &nothing,
-                                  .name = "train.\"gradient\"",
-                                  .hint = {.stage = MOT_STAGE_GRADIENT,
-                                           .step = 1,
-                                           .group = 3,
-                                           .version = -1,
-                                           .tokens = 5,
-                                           .rows = 2}};
-    for (int i = 0; i < 300; i++) { assert_int_equal(mot_task_insert(&task), 0); }
-    mot_wait_all();
-    assert_int_equal(mot_record_close(), 0);
-    FILE *file = fopen(records, "r");
-    assert_non_null(file);
-    char line[1024];
-    int n = 0;
-    for (; fgets(line, sizeof(line), file); n++) { check_record(json_loads(line, 0, NULL)); }
-    fclose(file);
-    unlink(records);
-    assert_int_equal(n, 300);
 }
 
 static void test_refusals(void **state)
@@ -304,7 +259,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hints, start, stop),
         cmocka_unit_test_setup_teardown(test_many_buffers, start, stop),
         cmocka_unit_test_setup_teardown(test_callbacks, start, stop),
-        cmocka_unit_test_setup_teardown(test_records, start, stop),
         cmocka_unit_test_setup_teardown(test_refusals, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
