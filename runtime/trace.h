@@ -26,7 +26,8 @@ enum mot_trace_mode {
 struct mot_trace_task {
     const struct mot_hint *hint; /* NULL: not a task of mot_task_insert() */
     const char *name;
-    uint32_t number, by; /* number 0: not recorded */
+    const struct starpu_task *task; /* from its start on */
+    uint32_t number, by;            /* number 0: not recorded */
     double submit_us, ready_us, popped_us, start_us;
     int n_accesses;
     struct mot_trace_access_message *accesses; /* room for one per buffer */

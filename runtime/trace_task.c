@@ -7,8 +7,12 @@
  *
  * A datum's version counts its writers.  It is read and counted when a task becomes ready: then its
  * writer has ended and the next one has not begun, so that an access names exactly the content it
- * works on, and the graph can be rebuilt whatever the order of the records.  StarPU's own copy
- * tasks have no end hook: theirs is when their worker asks for work again. */
+ * works on, and the graph can be rebuilt whatever the order of the records.
+ *
+ * StarPU calls the end hook when a task terminates.  That is not the end of its body where
+ * something else has to end first (starpu_task_end_dep_add; then any thread may call it), and its
+ * own copy tasks have no such call: a CPU worker's body has ended at the latest when the worker
+ * asks for work again. */
 #include "trace.h"
 #include <pthread.h>
 #include <stdarg.h>
@@ -145,10 +149,10 @@ static int at_least_0(int n)
     return n > 0 ? n : 0;
 }
 
-/* The message of a task that ran on this worker until end_us.  name: to be copied, or NULL. */
-static void tell_task(const struct mot_trace_task *t, int worker, double end_us, const char *name)
+/* The message of a task that ran on this worker until end_us. */
+static void tell_task(const struct mot_trace_task *t, int worker, double end_us)
 {
-    const size_t name_bytes = name ? strnlen(name, 128) : 0;
+    const size_t name_bytes = t->hint ? 0 : strlen(t->name); /* others' names may go */
     const size_t accesses_bytes = (size_t)t->n_accesses * sizeof(t->accesses[0]);
     struct mot_trace_task_message m = {
         .header = {MOT_TRACE_TASK, mot_trace_slots(sizeof(m) + name_bytes + accesses_bytes),
@@ -180,7 +184,7 @@ static void tell_task(const struct mot_trace_task *t, int worker, double end_us,
     }
     struct mot_trace_ring *ring = mot_trace_ring_reserve(m.header.slots);
     mot_trace_ring_put(ring, 0, &m, sizeof(m));
-    if (name_bytes > 0) { mot_trace_ring_put(ring, sizeof(m), name, name_bytes); }
+    if (name_bytes > 0) { mot_trace_ring_put(ring, sizeof(m), t->name, name_bytes); }
     if (accesses_bytes > 0) {
         mot_trace_ring_put(ring, sizeof(m) + name_bytes, t->accesses, accesses_bytes);
     }
@@ -192,9 +196,7 @@ static void tell_task(const struct mot_trace_task *t, int worker, double end_us,
 
 enum { BUCKETS = 1 << 14, LOCKS = 64 };
 struct foreign {
-    struct mot_trace_task t;
-    const struct starpu_task *task;
-    int is_ready;
+    struct mot_trace_task t; /* first: it is freed by this address */
     struct foreign *next;
     char name[48];
 };
@@ -209,7 +211,7 @@ static size_t bucket_of(const struct starpu_task *task)
 static struct foreign **place_of(const struct starpu_task *task, size_t bucket)
 {
     struct foreign **f = &buckets[bucket];
-    while (*f && (*f)->task != task) { f = &(*f)->next; }
+    while (*f && (*f)->t.task != task) { f = &(*f)->next; }
     return f;
 }
 
@@ -239,8 +241,9 @@ static struct foreign *foreign_add(struct starpu_task *task)
     struct foreign *f = mot_alloc_zeroed(1, sizeof(*f) + n * sizeof(f->t.accesses[0]));
     const char *name = starpu_task_get_name(task);
     strncpy(f->name, name ? name : "unnamed", sizeof(f->name) - 1);
+    f->t.name = f->name;
     f->t.accesses = (void *)(f + 1);
-    f->task = task;
+    f->t.task = task;
     mot_trace_submitted(&f->t);
     const size_t bucket = bucket_of(task);
     pthread_mutex_lock(&locks[bucket % LOCKS]);
@@ -253,8 +256,30 @@ static struct foreign *foreign_add(struct starpu_task *task)
 /* ---- Round the policy ----------------------------------------------------------------------- */
 
 static struct starpu_sched_policy inner, wrapped;
-/* Tasks of others that have begun and not told their end, by worker; each its worker's alone. */
-static struct foreign *running[STARPU_NMAXWORKERS];
+/* By worker, the task that has begun there and not told its end. */
+static struct running {
+    pthread_mutex_t mutex; /* held while it is told, after which it may be freed */
+    struct mot_trace_task *_Atomic t;
+} running[STARPU_NMAXWORKERS] = {
+    [0 ... STARPU_NMAXWORKERS - 1] = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
+
+/* Tells the end of what runs there, if it is this task (NULL: any) and anything does; 1 when it
+ * did.  end_us 0: now. */
+static int tell_end(int worker, const struct starpu_task *task, double end_us)
+{
+    struct running *r = &running[worker];
+    if (!atomic_load_explicit(&r->t, memory_order_relaxed)) { return 0; }
+    pthread_mutex_lock(&r->mutex);
+    struct mot_trace_task *t = atomic_load(&r->t);
+    const int is_it = t && (!task || t->task == task);
+    if (is_it) {
+        tell_task(t, worker, end_us > 0.0 ? end_us : starpu_timing_now());
+        atomic_store(&r->t, NULL);
+        if (!t->hint) { free(t); }
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return is_it;
+}
 
 static struct mot_trace_task *own_task(const struct starpu_task *task)
 {
@@ -274,15 +299,6 @@ static void note_ready(struct starpu_task *task)
     atomic_fetch_sub_explicit(&n_waiting, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&n_ready, 1, memory_order_relaxed);
     t->ready_us = starpu_timing_now();
-}
-
-static void foreign_end(int worker, double end_us)
-{
-    struct foreign *f = running[worker];
-    if (!f) { return; }
-    running[worker] = NULL;
-    tell_task(&f->t, worker, end_us, f->name);
-    free(f);
 }
 
 /* Tasks without a codelet never come to a policy. */
@@ -309,8 +325,8 @@ static void at_push_notify(struct starpu_task *task, int worker, int perf_worker
 static struct starpu_task *at_pop(unsigned context)
 {
     const int worker = starpu_worker_get_id();
-    if (worker >= 0 && running[worker] && starpu_worker_get_type(worker) == STARPU_CPU_WORKER) {
-        foreign_end(worker, starpu_timing_now());
+    if (worker >= 0 && starpu_worker_get_type(worker) == STARPU_CPU_WORKER) {
+        tell_end(worker, NULL, 0.0);
     }
     struct starpu_task *task = inner.pop_task(context);
     if (task && mot_trace_on() && !own_task(task)) {
@@ -324,30 +340,28 @@ static void at_start(struct starpu_task *task, unsigned context)
 {
     if (inner.pre_exec_hook) { inner.pre_exec_hook(task, context); }
     if (!mot_trace_on()) { return; }
+    const int worker = starpu_worker_get_id_check();
+    tell_end(worker, NULL, 0.0);
     struct mot_trace_task *t = own_task(task);
     if (!t) {
-        const int worker = starpu_worker_get_id_check();
-        foreign_end(worker, starpu_timing_now());
-        running[worker] = foreign_take(task);
-        t = running[worker] ? &running[worker]->t : NULL;
+        struct foreign *f = foreign_take(task);
+        t = f ? &f->t : NULL;
     }
     if (!t || t->number == 0) { return; }
     atomic_fetch_sub_explicit(&n_ready, 1, memory_order_relaxed);
     t->start_us = starpu_timing_now();
     if (t->popped_us <= 0.0) { t->popped_us = t->start_us; } /* given to the worker, not taken */
+    t->task = task;
+    atomic_store_explicit(&running[worker].t, t, memory_order_release);
 }
 
 static void at_end(struct starpu_task *task, unsigned context)
 {
     if (mot_trace_on()) {
         const double end_us = starpu_timing_now();
-        const int worker = starpu_worker_get_id_check();
-        struct mot_trace_task *t = own_task(task);
-        if (!t && running[worker] && running[worker]->task == task) {
-            foreign_end(worker, end_us);
-        } else if (t && t->number != 0 && t->start_us > 0.0) {
-            tell_task(t, worker, end_us, NULL);
-        }
+        const int worker = starpu_worker_get_id(), n = (int)starpu_worker_get_count();
+        int told = worker >= 0 && tell_end(worker, task, end_us);
+        for (int w = 0; w < n && !told; w++) { told = tell_end(w, task, end_us); }
     }
     if (inner.post_exec_hook) { inner.post_exec_hook(task, context); }
 }
@@ -377,9 +391,7 @@ uint32_t mot_trace_task_number(const struct starpu_task *task)
 
 void mot_trace_tasks_reset(void)
 {
-    for (int w = 0; w < STARPU_NMAXWORKERS; w++) {
-        if (running[w]) { foreign_end(w, starpu_timing_now()); }
-    }
+    for (int w = 0; w < STARPU_NMAXWORKERS; w++) { tell_end(w, NULL, 0.0); }
     for (size_t b = 0; b < BUCKETS; b++) {
         while (buckets[b]) {
             struct foreign *f = buckets[b];

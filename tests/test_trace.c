@@ -307,6 +307,56 @@ static void test_usage(void **state)
     mot_recording_free(r);
 }
 
+/* ---- Tasks that something else ends --------------------------------------------------------- */
+
+static struct starpu_task *_Atomic held;
+
+static void hold_cpu(void *buffers[], void *argument)
+{
+    (void)buffers;
+    (void)argument;
+    starpu_task_end_dep_add(starpu_task_get_current(), 1);
+    held = starpu_task_get_current();
+}
+
+/* The body's end is recorded, not that of the task; and copies, which StarPU does not tell of. */
+static void test_ends(void **state)
+{
+    (void)state;
+    static struct starpu_codelet hold = {.cpu_funcs = {hold_cpu}, .name = "hold"};
+    for (int own = 0; own < 2; own++) {
+        start("lws");
+        assert_int_equal(mot_trace_open(path), 0);
+        held = NULL;
+        if (own) {
+            const struct mot_task task = {.codelet = &hold, .name = "hold"};
+            assert_int_equal(mot_task_insert(&task), 0);
+        } else {
+            assert_int_equal(starpu_task_insert(&hold, 0), 0);
+        }
+        while (!held) { usleep(1000); }
+        usleep(100000);
+        starpu_task_end_dep_release(held);
+        mot_wait_all();
+        starpu_data_handle_t from, to;
+        int value = 7, copy = 0;
+        starpu_variable_data_register(&from, STARPU_MAIN_RAM, (uintptr_t)&value, sizeof(int));
+        starpu_variable_data_register(&to, STARPU_MAIN_RAM, (uintptr_t)&copy, sizeof(int));
+        assert_int_equal(starpu_data_cpy(to, from, 0, NULL, NULL), 0);
+        usleep(50000);
+        starpu_data_unregister(from);
+        starpu_data_unregister(to);
+        mot_stop();
+        struct mot_recording *r = read_back();
+        assert_int_equal(r->n_tasks, 2);
+        for (int i = 0; i < 2; i++) {
+            assert_true(r->tasks[i].end_us - r->tasks[i].start_us < 40000.0);
+        }
+        assert_int_equal(find(r, "data_cpy")->accesses[0].mode, MOT_RECORDED_W);
+        mot_recording_free(r);
+    }
+}
+
 /* ---- Killed, cut off, not ours -------------------------------------------------------------- */
 
 static int run_until_killed(void)
@@ -462,7 +512,8 @@ int main(void)
         cmocka_unit_test(test_full_disk), cmocka_unit_test(test_hints),
         cmocka_unit_test(test_graph),     cmocka_unit_test(test_decisions),
         cmocka_unit_test(test_full),      cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_cut_off),   cmocka_unit_test(test_not_ours),
+        cmocka_unit_test(test_ends),      cmocka_unit_test(test_cut_off),
+        cmocka_unit_test(test_not_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
