@@ -51,6 +51,8 @@ static void test_exp_log(void)
     expect_true("exp of the far ends", mot_exp(-INFINITY) == 0.0f && mot_exp(-1e30f) == 0.0f
                                            && mot_exp(INFINITY) == INFINITY
                                            && mot_exp(1e30f) == INFINITY);
+    expect_true("exp about its smallest", mot_exp(-103.9f) == 0x1p-149f && mot_exp(-104.0f) == 0.0f
+                                              && mot_exp(nextafterf(-104.0f, -200.0f)) == 0.0f);
     expect_true("exp(NaN), log(NaN), log(-1)",
                 isnan(mot_exp(NAN)) && isnan(mot_log(NAN)) && isnan(mot_log(-1.0f)));
     expect_true("log of the ends", mot_log(0.0f) == -INFINITY && mot_log(INFINITY) == INFINITY

@@ -15,7 +15,7 @@
 #include "fast_math.h"
 #include <math.h>
 
-enum { UNIT_ROWS = 64 };
+enum { UNIT_ROWS = 64, RUNS_PER_THREAD = 16 };
 
 struct unit {
     const struct mot_segment *segment;
@@ -42,32 +42,54 @@ static struct scratch scratch_take(struct mot_arena *arena, const struct heads *
     };
 }
 
-/* Keys of positions start .. start + n - 1 into s->columns.  Returns their values as rows: where
- * they lie, if that is in one cache and needs no padding, else s->rows. */
-static const float *block_load(const struct heads *h, const struct unit *u, int start, int n,
-                               const struct scratch *s)
+/* A block's values where they lie: rows (n, Dp) in up to two runs, since a block may begin in the
+ * prefix and end in the own cache. */
+struct values {
+    const float *rows[2];
+    int n[2];
+};
+
+/* How many of the n keys from position start on the prefix holds. */
+static int keys_in_prefix(const struct mot_segment *segment, int start, int n)
 {
-    const struct mot_segment *segment = u->segment;
-    int split = segment->prefix.data ? segment->own.first_position - start : 0;
-    split = split < 0 ? 0 : mot_min(split, n);
+    const int split = segment->prefix.data ? segment->own.first_position - start : 0;
+    return split < 0 ? 0 : mot_min(split, n);
+}
+
+/* Keys of positions start .. start + n - 1 into s->columns; values that need padding into
+ * s->rows. */
+static struct values block_load(const struct heads *h, const struct unit *u, int start, int n,
+                                const struct scratch *s)
+{
+    const struct mot_kv *caches[2] = {&u->segment->prefix, &u->segment->own};
+    const int split = keys_in_prefix(u->segment, start, n);
+    struct values values = {.n = {split, n - split}};
     if (n < MOT_KEYS) { memset(s->columns, 0, (size_t)h->D * MOT_KEYS * sizeof(float)); }
-    const struct mot_kv *prefix = &segment->prefix, *own = &segment->own;
-    const float *values = s->rows;
-    if (h->D == h->Dp && (split == 0 || split == n)) {
-        const struct mot_kv *kv = split == n ? prefix : own;
-        values = kv_row(h, kv->data, kv, OF_VALUE, u->head, start);
-        for (int i = 0; i < n * h->D; i += 16) { __builtin_prefetch(values + i, 0, 2); }
+    for (int i = 0, at = 0; i < 2; at += values.n[i++]) {
+        if (values.n[i] == 0) { continue; }
+        keys_to_columns(h, caches[i], OF_KEY, u->head, start + at, at, values.n[i], s->columns);
+        if (h->D == h->Dp) {
+            values.rows[i] = kv_row(h, caches[i]->data, caches[i], OF_VALUE, u->head, start + at);
+        } else {
+            keys_to_rows(h, caches[i], OF_VALUE, u->head, start + at, at, values.n[i], s->rows);
+            values.rows[i] = s->rows + (size_t)at * h->Dp;
+        }
     }
-    if (split > 0) { keys_to_columns(h, prefix, OF_KEY, u->head, start, 0, split, s->columns); }
-    if (split < n) {
-        keys_to_columns(h, own, OF_KEY, u->head, start + split, split, n - split, s->columns);
+    return values;
+}
+
+/* Asks for the keys and values of a block that is wanted soon.  In decoding all of them come from
+ * memory, once, and waiting for them is what attention takes its time for. */
+static void block_prefetch(const struct heads *h, const struct unit *u, int start, int n)
+{
+    const struct mot_kv *caches[2] = {&u->segment->prefix, &u->segment->own};
+    const int split = keys_in_prefix(u->segment, start, n), counts[2] = {split, n - split};
+    for (int i = 0, at = 0; i < 2; at += counts[i++]) {
+        for (int which = OF_KEY; which <= OF_VALUE && counts[i] > 0; which++) {
+            const float *row = kv_row(h, caches[i]->data, caches[i], which, u->head, start + at);
+            for (int j = 0; j < counts[i] * h->D; j += 16) { __builtin_prefetch(row + j, 0, 2); }
+        }
     }
-    if (values != s->rows) { return values; }
-    if (split > 0) { keys_to_rows(h, prefix, OF_VALUE, u->head, start, 0, split, s->rows); }
-    if (split < n) {
-        keys_to_rows(h, own, OF_VALUE, u->head, start + split, split, n - split, s->rows);
-    }
-    return s->rows;
 }
 
 /* Scales and masks the scores of a query that sees `seen` keys of the block (may be <= 0), replaces
@@ -93,7 +115,7 @@ static float softmax_step(float *score, int seen, float scale, float *max, float
 
 /* Queries first .. first + R - 1 of the unit meet the block of n keys at position start. */
 static void tile_step(const struct heads *h, const struct unit *u, const float *qkv, int first,
-                      int R, int start, int n, const float *values, const struct scratch *s)
+                      int R, int start, int n, const struct values *values, const struct scratch *s)
 {
     const float *q[MOT_TILE];
     float *mix[MOT_TILE];
@@ -117,14 +139,23 @@ static void tile_step(const struct heads *h, const struct unit *u, const float *
         }
         last = seen > last ? seen : last;
     }
-    tile_mix(R, last, score, values, h->Dp, mix);
+    for (int i = 0, at = 0; i < 2 && at < last; at += values->n[i++]) {
+        const int keys = mot_min(values->n[i], last - at);
+        tile_mix(R, keys, (float(*)[MOT_KEYS])(&score[0][0] + at), values->rows[i], h->Dp, mix);
+    }
 }
 
-static void unit_run(const struct heads *h, const struct unit *u, const float *qkv, float *out,
-                     float *lse, const struct scratch *s)
+/* Positions seen by the last row. */
+static int unit_end(const struct unit *u)
 {
-    const int queries = u->rows * h->G;
-    const int end = u->segment->position + u->first + u->rows; /* positions seen by the last row */
+    return u->segment->position + u->first + u->rows;
+}
+
+/* next: the unit that this thread takes up then, or NULL. */
+static void unit_run(const struct heads *h, const struct unit *u, const struct unit *next,
+                     const float *qkv, float *out, float *lse, const struct scratch *s)
+{
+    const int queries = u->rows * h->G, end = unit_end(u);
     for (int i = 0; i < queries; i++) {
         s->max[i] = -INFINITY;
         s->sum[i] = 0.0f;
@@ -132,12 +163,17 @@ static void unit_run(const struct heads *h, const struct unit *u, const float *q
     memset(s->mix, 0, (size_t)queries * h->Dp * sizeof(float));
     for (int start = 0; start < end; start += MOT_KEYS) {
         const int n = mot_min(MOT_KEYS, end - start);
-        const float *values = block_load(h, u, start, n, s);
+        const struct values values = block_load(h, u, start, n, s);
+        if (start + MOT_KEYS < end) {
+            block_prefetch(h, u, start + MOT_KEYS, mot_min(MOT_KEYS, end - start - MOT_KEYS));
+        } else if (next) {
+            block_prefetch(h, next, 0, mot_min(MOT_KEYS, unit_end(next)));
+        }
         /* The first row whose position reaches the block. */
         int row = start - u->segment->position - u->first;
         row = row < 0 ? 0 : row;
         for (int i = row * h->G; i < queries; i += MOT_TILE) {
-            tile_step(h, u, qkv, i, mot_min(MOT_TILE, queries - i), start, n, values, s);
+            tile_step(h, u, qkv, i, mot_min(MOT_TILE, queries - i), start, n, &values, s);
         }
     }
     for (int i = 0; i < queries; i++) {
@@ -203,9 +239,14 @@ void mot_cpu_attention(struct mot_exec *e, const struct mot_model_shape *shape, 
 
     MOT_PARALLEL_FOR(worth)
     for (int s = 0; s < n_segments; s++) { store_rows(&h, &segments[s], qkv); }
+    const int run = n / (RUNS_PER_THREAD * team) > 1 ? n / (RUNS_PER_THREAD * team) : 1;
     MOT_PARALLEL_TASKS(worth)
-    for (int i = 0; i < n; i++) {
-        unit_run(&h, &units[i], qkv, out, lse, &scratch[mot_team_rank()]);
+    for (int first = 0; first < n; first += run) {
+        const int end = mot_min(first + run, n);
+        for (int i = first; i < end; i++) {
+            const struct unit *next = i + 1 < end ? &units[i + 1] : NULL;
+            unit_run(&h, &units[i], next, qkv, out, lse, &scratch[mot_team_rank()]);
+        }
     }
     mot_arena_reset(e->arena, mark);
 }

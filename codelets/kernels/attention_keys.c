@@ -22,7 +22,6 @@ void keys_to_columns(const struct heads *h, const struct mot_kv *kv, int which, 
 {
     const float *row = kv_row(h, kv->data, kv, which, head, start);
     for (int j = 0; j < n; j += 16, row += 16 * (size_t)h->D) {
-        for (int i = 0; i < 16 * h->D; i += 16) { __builtin_prefetch(row + 16 * h->D + i); }
         for (int d = 0; d < h->D; d += 16) {
             v16_transpose(row + d, (size_t)h->D, mot_min(16, n - j), mot_min(16, h->D - d),
                           columns + d * MOT_KEYS + first + j, MOT_KEYS);

@@ -15,9 +15,12 @@
 
 V16_INLINE v16 v16_exp(v16 x)
 {
-    /* Clamped, so that n stays in range; written so that NaN passes through. */
-    const v16 low = v16_all(-105.0f), high = v16_all(89.0f);
-    x = v16_select(x < low, low, x);
+    /* Clamped, so that n stays in range; written so that NaN passes through.  What gives 0 is kept
+     * out of the products: a processor may take a hundred cycles for one that underflows, and
+     * attention has many such arguments, its masked keys. */
+    const v16 high = v16_all(89.0f);
+    const i16 is_zero = x < v16_all(-104.0f);
+    x = v16_select(is_zero, v16_all(0.0f), x);
     x = v16_select(x > high, high, x);
     const v16 shift = v16_all(0x1.8p23f); /* adding it rounds to an integer in the low bits */
     const v16 shifted = v16_fma(x, v16_all(0x1.715476p0f), shift);
@@ -36,7 +39,7 @@ V16_INLINE v16 v16_exp(v16 x)
     const i16 half = exponent >> 1;
     const v16 first = (v16)((half + 127) << 23);
     const v16 second = (v16)((exponent - half + 127) << 23);
-    return (p * first) * second;
+    return v16_select(is_zero, v16_all(0.0f), (p * first) * second);
 }
 
 V16_INLINE v16 v16_log(v16 x)
