@@ -2,10 +2,10 @@
  *
  *   <|im_start|>ROLE \n CONTENT <|im_end|> \n
  *
- * and models differ in the system prompt they assume and in how they show reasoning.  A Jinja
- * text is recognised by what it spells out, never interpreted; one that has the ChatML words but
- * anything we do not know (another default prompt, a BOS, other families' words) is refused. */
+ * and models differ in the system prompt they assume and in how they show reasoning.  Jinja texts
+ * are recognised (chat_template_jinja.c), never interpreted. */
 #include "chat_template.h"
+#include "chat_template_jinja.h"
 #include "error.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,77 +30,6 @@ static const struct mot_chat_template forms[] = {
 };
 enum { N_FORMS = sizeof(forms) / sizeof(forms[0]) };
 
-/* ---- Recognition ----------------------------------------------------------------------------- */
-
-/* Copies the Jinja text with \n and \\ of its string literals undone, to compare it with text. */
-static char *unescape(const char *jinja)
-{
-    char *text = mot_alloc(strlen(jinja) + 1), *to = text;
-    for (const char *p = jinja; *p; p++) {
-        if (p[0] == '\\' && (p[1] == 'n' || p[1] == '\\' || p[1] == '\'' || p[1] == '"')) {
-            p++;
-            *to++ = *p == 'n' ? '\n' : *p;
-        } else {
-            *to++ = *p;
-        }
-    }
-    *to = 0;
-    return text;
-}
-
-/* Words of templates that we would render wrongly. */
-static int has_foreign_words(const char *jinja)
-{
-    static const char *const words[] = {"bos_token",  "eos_token",
-                                        "[INST]",     "<|start_header_id|>",
-                                        "<|eot_id|>", "<start_of_turn>",
-                                        "<|user|>",   "<|assistant|>",
-                                        "<|im_sep|>", "strftime",
-                                        "image",      "audio",
-                                        "video",      "custom_instructions",
-                                        "upper",      "<|tool_list_start|>",
-                                        "sys_prompt", "/no_think",
-                                        "vision"};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strstr(jinja, words[i])) { return 1; }
-    }
-    return 0;
-}
-
-/* The default system prompt, spelled in one literal as <|im_start|>system\nPROMPT<|im_end|>: its
- * length and *prompt; 0 when there is none; -1 when it is spelled in another way, or several
- * are. */
-static long find_default_system(const char *text, const char **prompt)
-{
-    static const char opening[] = "<|im_start|>system\n", closing[] = "<|im_end|>";
-    long found = 0;
-    for (const char *p = text; (p = strstr(p, opening)) != NULL;) {
-        p += strlen(opening);
-        const size_t n = strcspn(p, "'\""); /* to the end of the literal */
-        if (n == 0) { continue; }           /* a variable follows */
-        const char *end = memmem(p, n, closing, strlen(closing));
-        const long length = end ? (long)(end - p) : 0;
-        if (length == 0) { return -1; }
-        if (found && (length != found || memcmp(*prompt, p, (size_t)length) != 0)) { return -1; }
-        found = length;
-        *prompt = p;
-    }
-    if (!found && (strstr(text, "You are a") || strstr(text, "helpful"))) { return -1; }
-    return found;
-}
-
-/* Turns must be put together as we do it. */
-static int has_our_turns(const char *text)
-{
-    static const char *const turn_ends[] = {"<|im_end|>\n", "<|im_end|>' + '\n'",
-                                            "<|im_end|>'+'\n'", "<|im_end|>\" + \"\n\""};
-    static const char *const answers[] = {"<|im_start|>assistant\n'", "<|im_start|>assistant\n\""};
-    int ends = 0, answer = 0;
-    for (int i = 0; i < 4; i++) { ends |= strstr(text, turn_ends[i]) != NULL; }
-    for (int i = 0; i < 2; i++) { answer |= strstr(text, answers[i]) != NULL; }
-    return ends && answer;
-}
-
 static const struct mot_chat_template *by_name(const char *name)
 {
     for (int i = 0; i < N_FORMS; i++) {
@@ -109,39 +38,18 @@ static const struct mot_chat_template *by_name(const char *name)
     return NULL;
 }
 
-/* Qwen3's: reasoning is cut out of earlier turns; 2507's thinking-only form opens one itself. */
-static const struct mot_chat_template *recognise_thinking(const char *text)
-{
-    if (strstr(text, "assistant\n<think>\n'") || !strstr(text, "last_query_index")
-        || !strstr(text, "enable_thinking is false")
-        || !strstr(text, "'<think>\n\n</think>\n\n'")) {
-        return NULL;
-    }
-    return by_name("qwen3");
-}
-
 static const struct mot_chat_template *recognise(const char *jinja)
 {
-    if (!strstr(jinja, "<|im_start|>") || !strstr(jinja, "<|im_end|>")
-        || !strstr(jinja, "add_generation_prompt") || has_foreign_words(jinja)) {
-        return NULL;
-    }
-    char *text = unescape(jinja);
+    char *prompt = NULL;
+    const enum mot_jinja_form form = mot_jinja_recognise(jinja, &prompt);
+    if (form == MOT_JINJA_CHATML) { return by_name("chatml"); }
+    if (form == MOT_JINJA_QWEN3) { return by_name("qwen3"); }
     const struct mot_chat_template *chat = NULL;
-    const char *prompt = NULL;
-    const long n = has_our_turns(text) ? find_default_system(text, &prompt) : -1;
-    if (strstr(text, "think")) {
-        chat = n == 0 ? recognise_thinking(text) : NULL;
-    } else if (n == 0 && !strstr(text, "trim") && !strstr(text, "strip")) {
-        chat = by_name("chatml");
-    }
-    for (int i = 0; i < N_FORMS && !chat && n > 0; i++) {
+    for (int i = 0; i < N_FORMS && form == MOT_JINJA_CHATML_DEFAULT; i++) {
         const char *known = forms[i].default_system;
-        if (known && strlen(known) == (size_t)n && memcmp(known, prompt, (size_t)n) == 0) {
-            chat = &forms[i];
-        }
+        if (known && strcmp(known, prompt) == 0) { chat = &forms[i]; }
     }
-    free(text);
+    free(prompt);
     return chat;
 }
 

@@ -12,17 +12,31 @@
 #include "chat_template.h"
 #include "error.h"
 
-#define TURNS                                                                              \
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "            \
-    "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}" \
-    "{{ '<|im_start|>assistant\n' }}{% endif %}"
+#define GENERATION "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+#define LOOP_REST                                                                   \
+    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>'" \
+    " + '\n'}}{% endfor %}" GENERATION
+#define TURNS "{% for message in messages %}" LOOP_REST
 #define DEFAULT(prompt)                                                        \
     "{% if messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\n" prompt \
     "<|im_end|>\\n' }}{% endif %}" TURNS
-#define QWEN3                                                                                     \
-    "{%- if loop.index0 > ns.last_query_index %}{{- '<think>' }}{%- endif %}" TURNS               \
-    "{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>" \
-    "\\n\\n' }}{%- endif %}"
+/* A template with tools, in the manner of Qwen2.5 (think "") and Qwen3. */
+#define TOOLS(front, think, end)                                                                 \
+    "{#- Tools. #}\n{%- if tools %}\n    {{- tools | tojson }}\n{%- endif %}\n" front            \
+    "{%- for message in messages %}\n    {%- if (message.role == \"user\") or (message.role == " \
+    "\"system\" and not loop.first) %}\n        {{- '<|im_start|>' + message.role + '\\n' + "    \
+    "message.content + '<|im_end|>' + '\\n' }}\n    {%- elif message.tool_calls %}" think        \
+    "{%- endif %}\n{%- endfor %}\n{%- if add_generation_prompt %}\n"                             \
+    "    {{- '<|im_start|>assistant\\n' }}\n" end "{%- endif %}\n"
+#define TOOLS_DEFAULT(prompt)                                                          \
+    TOOLS("{%- if messages[0]['role'] != 'system' %}{{- '<|im_start|>system\\n" prompt \
+          "<|im_end|>\\n' }}{%- endif %}",                                             \
+          "", "")
+#define QWEN3(condition)                                                                        \
+    TOOLS("", "{%- if " condition " %}{{- '<think>\\n' }}{%- endif %}",                         \
+          "{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n" \
+          "</think>\\n\\n' }}{%- endif %}")
+#define LAST_QUERY "loop.index0 > ns.last_query_index"
 
 static void recognised(const char *jinja, const char *name)
 {
@@ -34,6 +48,7 @@ static void recognised(const char *jinja, const char *name)
 static void refused(const char *jinja)
 {
     const struct mot_chat_template *chat = NULL;
+    if (jinja) { print_message("%.200s\n", jinja); }
     assert_true(mot_chat_template_find(jinja, &chat) < 0);
     assert_null(chat);
     assert_non_null(strstr(mot_last_message(), "--chat_template"));
@@ -50,7 +65,11 @@ static void test_recognition(void **state)
     recognised(DEFAULT("You are a helpful assistant."), "qwen2");
     recognised(DEFAULT("You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
                "qwen2.5");
-    recognised(QWEN3, "qwen3");
+    recognised(TOOLS("", "", ""), "chatml");
+    recognised(TOOLS_DEFAULT("You are Qwen, created by Alibaba Cloud. You are a helpful "
+                             "assistant."),
+               "qwen2.5");
+    recognised(QWEN3(LAST_QUERY), "qwen3");
     recognised("qwen3-no-think", "qwen3-no-think");
     recognised("none", "none");
     refused(NULL);
@@ -62,6 +81,26 @@ static void test_recognition(void **state)
     refused("{% for m in messages %}[INST] {{ m.content }} [/INST]{% endfor %}");
     refused("<|im_start|><|im_end|>");
     refused("{{ '<think>' }}" TURNS);
+    /* Near to what is known, but another text. */
+    refused("Hello. " TURNS);
+    refused("{{ 'Hello. ' }}" TURNS);
+    refused(TURNS "\n\n");
+    refused(TURNS " .");
+    refused(TURNS "{{ 'Sure: ' }}");
+    refused("{% for message in messages[-1:] %}" LOOP_REST);
+    refused("{% for message in messages %}{% if message['role'] != 'system' %}" LOOP_REST);
+    refused("{% for message in messages %}{{'<|im_start|>' + message['role'] + ' ' + "
+            "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}" GENERATION);
+    refused("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "
+            "message['content']|lower + '<|im_end|>' + '\n'}}{% endfor %}" GENERATION);
+    refused(TOOLS_DEFAULT("You are a pirate."));
+    refused(TOOLS("{{- 'Hello.' }}", "", ""));
+    refused(TOOLS("Hello.", "", ""));
+    refused(TOOLS("", "", "{{- messages[-1:] }}"));
+    refused(TOOLS("", "{{- message.content | upper }}", ""));
+    refused(QWEN3("true"));
+    refused("{{ '");
+    refused("{#");
 }
 
 /* Renders the messages, given as JSON, and compares. */
