@@ -18,7 +18,8 @@ struct mot_grpo_config {
     int shuffle_dataset, max_prompt_length;
     struct mot_list reward_funcs, reward_weights;
     int num_generations, per_device_train_batch_size, gradient_accumulation_steps;
-    int generation_batch_size, steps_per_generation, num_iterations, max_steps, lanes, deterministic;
+    int generation_batch_size, steps_per_generation, num_iterations, max_steps, lanes,
+        deterministic;
     double num_train_epochs, learning_rate, adam_beta1, adam_beta2, adam_epsilon, weight_decay;
     double max_grad_norm, warmup_ratio, epsilon, epsilon_high, beta;
     int warmup_steps, scale_rewards, mask_truncated_completions;

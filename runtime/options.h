@@ -4,9 +4,9 @@
  * On the command line: --name value, --name=value, --name for true, --no_name for false; a list
  * takes the words up to the next "--"; "--" alone ends the options.  Dash and underscore are equal,
  * the last of several wins.  A value that begins with "--" must be written --name=value.
- * In the file: one mapping of scalars and of sequences of scalars (YAML 1.1), each key once.
- * A number that is null there has its default.  Names, types and limits are checked the same way; a scalar must parse whole (10abc, 1_000 or 1.5
- * for a whole number are errors). */
+ * In the file: one mapping of scalars and of sequences of scalars (YAML 1.1), each key once; a
+ * number that is null has its default.  Names, types and limits are checked the same way; a scalar
+ * must parse whole (10abc, 1_000 or 1.5 for a whole number are errors). */
 #ifndef MOT_OPTIONS_H
 #define MOT_OPTIONS_H
 #include "nearest_name.h"
