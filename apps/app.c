@@ -1,6 +1,7 @@
 /* app: what the subcommands share.  See app.h. */
 #include "app.h"
 #include "json.h"
+#include "optimiser.h"
 #include "policies.h"
 #include "stages.h"
 #include "sums.h"
@@ -259,6 +260,22 @@ void mot_app_rollout_options(const struct mot_sampling_config *config,
         if (options->eos[i] == id) { return; }
     }
     if (id >= 0 && options->n_eos < MOT_EOS_MAX) { options->eos[options->n_eos++] = id; }
+}
+
+int mot_app_optimiser(const struct mot_optimiser_config *config, int total_steps,
+                      struct mot_optimizer_options *options)
+{
+    *options = (struct mot_optimizer_options){
+        .learning_rate = config->learning_rate,
+        .adam_beta1 = config->adam_beta1,
+        .adam_beta2 = config->adam_beta2,
+        .adam_epsilon = config->adam_epsilon,
+        .weight_decay = config->weight_decay,
+        .max_grad_norm = config->max_grad_norm,
+        .warmup_steps = mot_warmup_steps(config->warmup_steps, config->warmup_ratio, total_steps),
+        .total_steps = total_steps,
+        .deterministic = config->deterministic};
+    return mot_schedule_find(config->lr_scheduler_type, &options->lr_scheduler_type);
 }
 
 int mot_app_numbers(const struct mot_list *list, const char *name, double **values)

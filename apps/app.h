@@ -5,6 +5,7 @@
 #include "dataset.h"
 #include "options.h"
 #include "rollout.h"
+#include "train.h"
 #include <stdint.h>
 
 enum { MOT_EXIT_OK = 0, MOT_EXIT_INPUT = 1, MOT_EXIT_USAGE = 2 };
@@ -28,6 +29,24 @@ struct mot_sampling_config {
 };
 extern const struct mot_option mot_sampling_rows[]; /* temperature 0.0, 256 tokens */
 extern const struct mot_option mot_pack_weights_rows[];
+
+struct mot_optimiser_config {
+    double learning_rate, adam_beta1, adam_beta2, adam_epsilon, weight_decay, max_grad_norm;
+    double warmup_ratio;
+    int warmup_steps, lanes, deterministic;
+    char *lr_scheduler_type;
+};
+extern const struct mot_option mot_optimiser_rows[]; /* learning_rate 1e-6 */
+/* The same as mot_train_begin takes it, for so many optimiser steps.  0 or -EINVAL with a message.
+ */
+int mot_app_optimiser(const struct mot_optimiser_config *config, int total_steps,
+                      struct mot_optimizer_options *options);
+
+struct mot_output_config {
+    char *output_dir;
+    int resume, trace, save_steps, save_total_limit, save_final_model, logging_steps;
+};
+extern const struct mot_option mot_output_rows[]; /* logging_steps 10 */
 
 /* --trace: opens DIRECTORY/trace.json.gz, or where there is one already trace-2.json.gz and so on:
  * a resumed run keeps the earlier part's.  Does nothing while MOTLEY_TRACE records.  0 or a

@@ -67,3 +67,53 @@ const struct mot_option mot_sampling_rows[] = {
     {0},
 };
 #undef AT
+
+#define AT(member) offsetof(struct mot_optimiser_config, member)
+const struct mot_option mot_optimiser_rows[] = {
+    {"learning_rate", MOT_OPTION_FLOAT, AT(learning_rate), "1e-6", NULL, 0, 100, NULL,
+     "Learning rate at its highest, see lr_scheduler_type.", NULL},
+    {"lr_scheduler_type", MOT_OPTION_STRING, AT(lr_scheduler_type), "linear", NULL, 0, 0, NULL,
+     "How it falls: linear, cosine, constant or constant_with_warmup.", NULL},
+    {"warmup_steps", MOT_OPTION_INT, AT(warmup_steps), "0", NULL, 0, 1e9, "optimiser steps",
+     "Steps over which the learning rate rises from 0.", NULL},
+    {"warmup_ratio", MOT_OPTION_FLOAT, AT(warmup_ratio), "0.0", NULL, 0, 1, NULL,
+     "The same as a share of all optimiser steps, when warmup_steps is 0.", NULL},
+    {"adam_beta1", MOT_OPTION_FLOAT, AT(adam_beta1), "0.9", NULL, 0, 1, NULL,
+     "AdamW: share of the old mean of gradients.", NULL},
+    {"adam_beta2", MOT_OPTION_FLOAT, AT(adam_beta2), "0.999", NULL, 0, 1, NULL,
+     "AdamW: share of the old mean of squared gradients.", NULL},
+    {"adam_epsilon", MOT_OPTION_FLOAT, AT(adam_epsilon), "1e-8", NULL, 0, 1, NULL,
+     "AdamW: added to the root of that mean.", NULL},
+    {"weight_decay", MOT_OPTION_FLOAT, AT(weight_decay), "0.0", NULL, 0, 100, NULL,
+     "Decoupled; norms and biases do not decay.", NULL},
+    {"max_grad_norm", MOT_OPTION_FLOAT, AT(max_grad_norm), "1.0", NULL, 0, 1e30, NULL,
+     "Gradients are scaled down to this norm; 0: never.", NULL},
+    {"lanes", MOT_OPTION_INT, AT(lanes), "2", NULL, 1, 64, NULL,
+     "Gradient accumulators: micro-batches that can run at once (4 bytes a parameter each).", NULL},
+    {"deterministic", MOT_OPTION_BOOL, AT(deterministic), "true", NULL, 0, 0, NULL,
+     "A lane adds its micro-batches in index order, so that timing cannot change bits.", NULL},
+    {0},
+};
+#undef AT
+
+#define AT(member) offsetof(struct mot_output_config, member)
+const struct mot_option mot_output_rows[] = {
+    {"output_dir", MOT_OPTION_STRING, AT(output_dir), NULL, NULL, 0, 0, NULL,
+     "The run directory: metrics, completions, checkpoints, model.", "Output"},
+    {"resume", MOT_OPTION_BOOL, AT(resume), "false", NULL, 0, 0, NULL,
+     "Go on from the newest checkpoint of output_dir that verifies.", NULL},
+    {"trace", MOT_OPTION_BOOL, AT(trace), "false", NULL, 0, 0, NULL,
+     "Record tasks, transfers and memory into output_dir/trace.json.gz, for Perfetto; or "
+     "MOTLEY_TRACE=FILE, for any subcommand.",
+     NULL},
+    {"save_steps", MOT_OPTION_INT, AT(save_steps), "500", NULL, 0, 1e9, "steps",
+     "Checkpoint every so many steps, and at the end; 0: never.", NULL},
+    {"save_total_limit", MOT_OPTION_INT, AT(save_total_limit), "2", NULL, 0, 1e6, "checkpoints",
+     "Keep so many, the newest; 0: all.", NULL},
+    {"save_final_model", MOT_OPTION_BOOL, AT(save_final_model), "true", NULL, 0, 0, NULL,
+     "Write output_dir/model at the end.", NULL},
+    {"logging_steps", MOT_OPTION_INT, AT(logging_steps), "10", NULL, 1, 1e9, "steps",
+     "Write a line of metrics.jsonl every so many steps: means over them in sft.", NULL},
+    {0},
+};
+#undef AT

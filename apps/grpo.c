@@ -64,17 +64,7 @@ static int fill_grpo(struct run *r)
     }
     r->steps = (int)steps;
     const int total = r->steps * mot_grpo_updates_per_step(g);
-    g->optimizer = (struct mot_optimizer_options){
-        .learning_rate = c->learning_rate,
-        .adam_beta1 = c->adam_beta1,
-        .adam_beta2 = c->adam_beta2,
-        .adam_epsilon = c->adam_epsilon,
-        .weight_decay = c->weight_decay,
-        .max_grad_norm = c->max_grad_norm,
-        .warmup_steps = mot_warmup_steps(c->warmup_steps, c->warmup_ratio, total),
-        .total_steps = total,
-        .deterministic = c->deterministic};
-    return mot_schedule_find(c->lr_scheduler_type, &g->optimizer.lr_scheduler_type);
+    return mot_app_optimiser(&c->optimiser, total, &g->optimizer);
 }
 
 static int load_data(struct run *r)
@@ -111,7 +101,7 @@ static int load_models(struct run *r)
 {
     const struct mot_grpo_config *c = &r->config;
     const struct mot_app_model_options actor = {.path = r->directory.resume_path,
-                                                .lanes = c->lanes,
+                                                .lanes = c->optimiser.lanes,
                                                 .max_staleness = c->staleness.max_staleness,
                                                 .temperature = c->sampling.temperature};
     int error = mot_app_model_load(&r->model, &c->model, &actor);
@@ -133,20 +123,21 @@ static int set_up(struct run *r)
     int error = mot_grpo_config_check(c);
     if (error == 0) { error = mot_grpo_config_loss(c, &r->grpo.loss); }
     if (error == 0) { error = open_rewards(r); }
-    const struct mot_run_options where = {
-        .output_dir = c->output_dir, .resume = c->resume, .save_total_limit = c->save_total_limit};
+    const struct mot_run_options where = {.output_dir = c->output.output_dir,
+                                          .resume = c->output.resume,
+                                          .save_total_limit = c->output.save_total_limit};
     if (error == 0) { error = mot_run_open(&r->directory, &where); }
     if (error == 0) {
         error = mot_run_check_config(&r->directory, mot_grpo_options, c, sizeof(*c));
     }
-    if (error == 0 && c->trace) { error = mot_app_trace(c->output_dir); }
+    if (error == 0 && c->output.trace) { error = mot_app_trace(c->output.output_dir); }
     if (error == 0) { error = load_models(r); }
     if (error == 0) { error = load_data(r); }
     if (error == 0) { error = fill_grpo(r); }
     if (error == 0 && r->directory.resume_path != NULL) {
         error = mot_grpo_store_load(r->directory.resume_path, &r->grpo, r->first_step, &r->store);
     }
-    const int64_t saves = c->save_steps > 0 ? r->steps / c->save_steps : 0;
+    const int64_t saves = c->output.save_steps > 0 ? r->steps / c->output.save_steps : 0;
     if (error == 0) {
         error = mot_run_check_disk(&r->directory, &r->model.actor.transformer.layout, saves);
     }
@@ -246,12 +237,13 @@ static int run_step(struct run *r, int *skips)
     const int last = step + 1 == r->steps;
     const int is_eval = last || (c->eval_steps > 0 && (step + 1) % c->eval_steps == 0);
     if (error == 0 && is_eval) { error = evaluate(r, line); }
-    if (error == 0 && (last || (step + 1) % c->logging_steps == 0)) {
+    if (error == 0 && (last || (step + 1) % c->output.logging_steps == 0)) {
         error = append_and_free(r->metrics, line);
     } else {
         json_decref(line);
     }
-    const int is_save = c->save_steps > 0 && ((step + 1) % c->save_steps == 0 || last);
+    const int is_save =
+        c->output.save_steps > 0 && ((step + 1) % c->output.save_steps == 0 || last);
     r->done = step + 1;
     return error == 0 && is_save ? checkpoint(r) : error;
 }
@@ -273,7 +265,7 @@ static int train(struct run *r)
     mot_progress_update(r->progress, r->first_step, "");
     const struct mot_grpo_span span = {.first = r->first_step,
                                        .end = r->steps,
-                                       .is_open = r->config.save_steps > 0,
+                                       .is_open = r->config.output.save_steps > 0,
                                        .store = r->store};
     r->store = NULL;
     r->window = mot_grpo_window_open(&r->grpo, &span);
@@ -289,7 +281,7 @@ static int train(struct run *r)
     mot_progress_finish(r->progress);
     if (error == 0 && mot_interrupted() && r->done > r->saved) { error = checkpoint(r); }
     mot_grpo_window_close(r->window);
-    if (error == 0 && !mot_interrupted() && r->config.save_final_model) {
+    if (error == 0 && !mot_interrupted() && r->config.output.save_final_model) {
         error = mot_run_save_model(&r->directory, &r->model.actor, r->model.tokenizer);
     }
     return error;

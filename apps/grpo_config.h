@@ -14,18 +14,18 @@ struct mot_grpo_config {
     struct mot_machine_config machine;
     struct mot_model_config model;
     struct mot_sampling_config sampling;
-    char *train_file, *eval_file, *output_dir;
+    struct mot_optimiser_config optimiser;
+    struct mot_output_config output;
+    char *train_file, *eval_file;
     int shuffle_dataset, max_prompt_length;
     struct mot_list reward_funcs, reward_weights;
     int num_generations, per_device_train_batch_size, gradient_accumulation_steps;
-    int generation_batch_size, steps_per_generation, num_iterations, max_steps, lanes,
-        deterministic;
-    double num_train_epochs, learning_rate, adam_beta1, adam_beta2, adam_epsilon, weight_decay;
-    double max_grad_norm, warmup_ratio, epsilon, epsilon_high, beta;
-    int warmup_steps, scale_rewards, mask_truncated_completions;
-    char *lr_scheduler_type, *loss_type, *kl_estimator;
-    int resume, save_steps, save_total_limit, save_final_model, logging_steps, log_completions;
-    int trace;
+    int generation_batch_size, steps_per_generation, num_iterations, max_steps;
+    double num_train_epochs;
+    double epsilon, epsilon_high, beta;
+    int scale_rewards, mask_truncated_completions;
+    char *loss_type, *kl_estimator;
+    int log_completions;
     int eval_steps, eval_limit, eval_samples;
     double eval_temperature;
     struct mot_staleness_config staleness;

@@ -19,15 +19,15 @@ enum eval_strategy { EVAL_NO, EVAL_STEPS, EVAL_EPOCH };
 struct sft_config {
     struct mot_machine_config machine;
     struct mot_model_config model;
-    struct mot_sampling_config sampling; /* of evaluation by rewards; and the seed */
-    char *train_file, *eval_file, *output_dir;
+    struct mot_sampling_config sampling;
+    struct mot_optimiser_config optimiser;
+    struct mot_output_config output;
+    char *train_file, *eval_file;
     int shuffle_dataset, max_length, completion_only_loss;
-    int per_device_train_batch_size, gradient_accumulation_steps, max_steps, lanes, deterministic;
-    double num_train_epochs, learning_rate, adam_beta1, adam_beta2, adam_epsilon, weight_decay;
-    double max_grad_norm, warmup_ratio, stop_accuracy;
-    int warmup_steps, decay_all;
-    char *lr_scheduler_type;
-    int resume, save_steps, save_total_limit, save_final_model, logging_steps, trace;
+    int per_device_train_batch_size, gradient_accumulation_steps, max_steps;
+    double num_train_epochs;
+    double stop_accuracy;
+    int decay_all;
     int eval_strategy, eval_steps, eval_limit, eval_samples, per_device_eval_batch_size;
     struct mot_list reward_funcs;
 };
@@ -62,46 +62,11 @@ static const struct mot_option options[] = {
      "Optimiser steps; -1: num_train_epochs over the data.", NULL},
     {"num_train_epochs", MOT_OPTION_FLOAT, AT(num_train_epochs), "3.0", NULL, 0, 1e6, NULL,
      "Passes over the data when max_steps is -1.", NULL},
-    {"learning_rate", MOT_OPTION_FLOAT, AT(learning_rate), "2e-5", NULL, 0, 100, NULL,
-     "Learning rate at its highest, see lr_scheduler_type.", NULL},
-    {"lr_scheduler_type", MOT_OPTION_STRING, AT(lr_scheduler_type), "linear", NULL, 0, 0, NULL,
-     "How it falls: linear, cosine, constant or constant_with_warmup.", NULL},
-    {"warmup_steps", MOT_OPTION_INT, AT(warmup_steps), "0", NULL, 0, 1e9, "steps",
-     "Steps over which the learning rate rises from 0.", NULL},
-    {"warmup_ratio", MOT_OPTION_FLOAT, AT(warmup_ratio), "0.0", NULL, 0, 1, NULL,
-     "The same as a share of all optimiser steps, when warmup_steps is 0.", NULL},
-    {"adam_beta1", MOT_OPTION_FLOAT, AT(adam_beta1), "0.9", NULL, 0, 1, NULL,
-     "AdamW: share of the old mean of gradients.", NULL},
-    {"adam_beta2", MOT_OPTION_FLOAT, AT(adam_beta2), "0.999", NULL, 0, 1, NULL,
-     "AdamW: share of the old mean of squared gradients.", NULL},
-    {"adam_epsilon", MOT_OPTION_FLOAT, AT(adam_epsilon), "1e-8", NULL, 0, 1, NULL,
-     "AdamW: added to the root of that mean.", NULL},
-    {"weight_decay", MOT_OPTION_FLOAT, AT(weight_decay), "0.0", NULL, 0, 100, NULL,
-     "Decoupled; norms and biases do not decay.", NULL},
+    MOT_ROWS(AT(optimiser), mot_optimiser_rows),
+    MOT_DEFAULT("learning_rate", "2e-5"),
     {"decay_all", MOT_OPTION_BOOL, AT(decay_all), "false", NULL, 0, 0, NULL,
      "Norms and biases decay too.", NULL},
-    {"max_grad_norm", MOT_OPTION_FLOAT, AT(max_grad_norm), "1.0", NULL, 0, 1e30, NULL,
-     "Gradients are scaled down to this norm; 0: never.", NULL},
-    {"lanes", MOT_OPTION_INT, AT(lanes), "2", NULL, 1, 64, NULL,
-     "Gradient accumulators: micro-batches that can run at once (4 bytes a parameter each).", NULL},
-    {"deterministic", MOT_OPTION_BOOL, AT(deterministic), "true", NULL, 0, 0, NULL,
-     "A lane adds its micro-batches in index order, so that timing cannot change bits.", NULL},
-    {"output_dir", MOT_OPTION_STRING, AT(output_dir), NULL, NULL, 0, 0, NULL,
-     "The run directory: metrics, checkpoints, model.", "Output"},
-    {"resume", MOT_OPTION_BOOL, AT(resume), "false", NULL, 0, 0, NULL,
-     "Go on from the newest checkpoint of output_dir that verifies.", NULL},
-    {"save_steps", MOT_OPTION_INT, AT(save_steps), "500", NULL, 0, 1e9, "steps",
-     "Checkpoint every so many steps, and at the end; 0: never.", NULL},
-    {"save_total_limit", MOT_OPTION_INT, AT(save_total_limit), "2", NULL, 0, 1e6, "checkpoints",
-     "Keep so many, the newest; 0: all.", NULL},
-    {"save_final_model", MOT_OPTION_BOOL, AT(save_final_model), "true", NULL, 0, 0, NULL,
-     "Write output_dir/model at the end.", NULL},
-    {"logging_steps", MOT_OPTION_INT, AT(logging_steps), "10", NULL, 1, 1e9, "steps",
-     "Write a line of metrics.jsonl every so many steps: means over them.", NULL},
-    {"trace", MOT_OPTION_BOOL, AT(trace), "false", NULL, 0, 0, NULL,
-     "Record tasks, transfers and memory into output_dir/trace.json.gz, for Perfetto; or "
-     "MOTLEY_TRACE=FILE, for any subcommand.",
-     NULL},
+    MOT_ROWS(AT(output), mot_output_rows),
     {"eval_strategy", MOT_OPTION_CHOICE, AT(eval_strategy), "no", "no|steps|epoch", 0, 0, NULL,
      "When to evaluate on eval_file besides at the end.", "Evaluation"},
     {"eval_steps", MOT_OPTION_INT, AT(eval_steps), "0", NULL, 0, 1e9, "steps",
@@ -192,23 +157,15 @@ static int fill_supervised(struct run *r)
     r->supervised = (struct mot_supervised){
         .actor = &r->model.actor,
         .dataset = &r->train,
-        .optimizer = {.learning_rate = c->learning_rate,
-                      .adam_beta1 = c->adam_beta1,
-                      .adam_beta2 = c->adam_beta2,
-                      .adam_epsilon = c->adam_epsilon,
-                      .weight_decay = c->weight_decay,
-                      .max_grad_norm = c->max_grad_norm,
-                      .warmup_steps = mot_warmup_steps(c->warmup_steps, c->warmup_ratio, r->steps),
-                      .total_steps = r->steps,
-                      .decay_all = c->decay_all,
-                      .deterministic = c->deterministic},
         .rows_per_micro_batch = c->per_device_train_batch_size,
         .micro_batches = c->gradient_accumulation_steps,
         .completion_only_loss = c->completion_only_loss,
         .shuffle = c->shuffle_dataset,
         .seed = (uint64_t)c->sampling.seed,
     };
-    return mot_schedule_find(c->lr_scheduler_type, &r->supervised.optimizer.lr_scheduler_type);
+    const int error = mot_app_optimiser(&c->optimiser, r->steps, &r->supervised.optimizer);
+    r->supervised.optimizer.decay_all = c->decay_all;
+    return error;
 }
 
 static int load_data(struct run *r)
@@ -254,7 +211,8 @@ static int load_window(struct run *r)
 static int load_model(struct run *r)
 {
     const struct sft_config *c = &r->config;
-    const struct mot_app_model_options how = {.path = r->directory.resume_path, .lanes = c->lanes};
+    const struct mot_app_model_options how = {.path = r->directory.resume_path,
+                                              .lanes = c->optimiser.lanes};
     int error = mot_app_model_load(&r->model, &c->model, &how);
     if (error == 0 && r->directory.resume_path != NULL) {
         error = mot_actor_load_optimizer(&r->model.actor, r->directory.resume_path);
@@ -273,15 +231,16 @@ static int set_up(struct run *r)
         error = mot_reward_functions_open(c->reward_funcs.item, c->reward_funcs.n, NULL, 0,
                                           &r->functions);
     }
-    const struct mot_run_options where = {
-        .output_dir = c->output_dir, .resume = c->resume, .save_total_limit = c->save_total_limit};
+    const struct mot_run_options where = {.output_dir = c->output.output_dir,
+                                          .resume = c->output.resume,
+                                          .save_total_limit = c->output.save_total_limit};
     if (error == 0) { error = mot_run_open(&r->directory, &where); }
     if (error == 0) { error = mot_run_check_config(&r->directory, options, c, sizeof(*c)); }
-    if (error == 0 && c->trace) { error = mot_app_trace(c->output_dir); }
+    if (error == 0 && c->output.trace) { error = mot_app_trace(c->output.output_dir); }
     if (error == 0) { error = load_model(r); }
     if (error == 0) { error = load_data(r); }
     if (error == 0) { error = fill_supervised(r); }
-    const int64_t saves = c->save_steps > 0 ? r->steps / c->save_steps + 1 : 0;
+    const int64_t saves = c->output.save_steps > 0 ? r->steps / c->output.save_steps + 1 : 0;
     if (error == 0) {
         error = mot_run_check_disk(&r->directory, &r->model.actor.transformer.layout, saves);
     }
@@ -397,7 +356,7 @@ static int is_eval_step(const struct run *r, int step)
     if (r->eval.n == 0) { return 0; }
     if (step == r->steps) { return 1; }
     if (c->eval_strategy == EVAL_STEPS) {
-        return step % (c->eval_steps > 0 ? c->eval_steps : c->logging_steps) == 0;
+        return step % (c->eval_steps > 0 ? c->eval_steps : c->output.logging_steps) == 0;
     }
     const int64_t rows = rows_per_step(c);
     return c->eval_strategy == EVAL_EPOCH
@@ -431,9 +390,10 @@ static int run_step(struct run *r, int step, struct mot_train_metrics *m)
 
     int error = 0;
     const int last = done == r->steps;
-    if (last || done % c->logging_steps == 0) { error = log_window(r, done, m); }
+    if (last || done % c->output.logging_steps == 0) { error = log_window(r, done, m); }
     if (error == 0 && is_eval_step(r, done)) { error = evaluate(r, done); }
-    const int is_save = c->save_steps > 0 && (done % c->save_steps == 0 || last || r->stop);
+    const int is_save =
+        c->output.save_steps > 0 && (done % c->output.save_steps == 0 || last || r->stop);
     if (error == 0 && is_save) { error = checkpoint(r, done); }
     return error;
 }
@@ -458,7 +418,7 @@ static int train(struct run *r)
     }
     if (error == 0 && mot_interrupted() && step != r->saved_step) { error = checkpoint(r, step); }
     mot_progress_finish(r->progress);
-    if (error == 0 && !mot_interrupted() && r->config.save_final_model) {
+    if (error == 0 && !mot_interrupted() && r->config.output.save_final_model) {
         error = mot_run_save_model(&r->directory, &r->model.actor, r->model.tokenizer);
     }
     return error;
