@@ -4,7 +4,9 @@
  * and with one whose MLP is 4864 wide, where a matrix product could take another order of its sum.
  * With random and two workers gradient tasks overlap: determinism is not had by serialising.  The
  * trainer's log-probs of the sampled tokens are the sampler's, exactly.  Packed weights change
- * nothing.  MOTLEY_TEST_FULL=1: all 30 combinations. Run it alone: ./test_grpo_determinism */
+ * nothing.  With --max_staleness 1 and 2, exact, all of that holds too, except that the log-probs
+ * differ, and generation runs into the training of earlier steps.  MOTLEY_TEST_FULL=1: all 30
+ * combinations.  Run it alone: ./test_grpo_determinism */
 #include "byte_model.h"
 #include "kernels.h"
 #include "program.h"
@@ -19,20 +21,35 @@ static const int shapes[][2] = {{1, 1}, {1, 2}, {2, 1}}, chunks[] = {4, 64};
 
 struct subject {
     const char *name, *arguments;
+    int staleness; /* --max_staleness */
 };
 /* Several micro-batches a lane, two optimiser steps a rollout, a reference model, late EOS. */
 static const char common[] = "--num_generations 8 --per_device_train_batch_size 8 "
                              "--gradient_accumulation_steps 4 --num_iterations 2 --beta 0.01 "
                              "--weight_decay 0.01 --save_final_model false";
 static const struct subject subjects[] = {
-    {"tiny", "--model tiny:1 --train_file sums:10-99 --reward_funcs format:(?s).* "
-             "--max_completion_length 5 --learning_rate 1e-3"},
-    {"wide", "--model @/wide-model --train_file sums:0-99 --reward_funcs format:.*[5-9].* "
-             "--max_completion_length 12 --learning_rate 1e-3 --temperature 0.8"},
+    {"tiny",
+     "--model tiny:1 --train_file sums:10-99 --reward_funcs format:(?s).* "
+     "--max_completion_length 5 --learning_rate 1e-3",
+     0},
+    {"wide",
+     "--model @/wide-model --train_file sums:0-99 --reward_funcs format:.*[5-9].* "
+     "--max_completion_length 12 --learning_rate 1e-3 --temperature 0.8",
+     0},
+    {"stale-1",
+     "--model tiny:1 --train_file sums:10-99 --reward_funcs format:(?s).*[5-9].* "
+     "--max_completion_length 8 --learning_rate 1e-3",
+     1},
+    {"stale-2",
+     "--model @/wide-model --train_file sums:0-99 --reward_funcs format:.*[5-9].* "
+     "--max_completion_length 12 --learning_rate 1e-3 --generation_batch_size 64 "
+     "--vllm_importance_sampling_mode token_truncate",
+     2},
 };
 
-/* Where two gradient tasks of the step run at the same time. */
-static int overlaps(const char *name)
+/* How often two gradient tasks run at the same time, or (ahead) a generate task at the time of a
+ * gradient task of an earlier step. */
+static int overlaps(const char *name, int ahead)
 {
     json_t *records = recorded_tasks(name);
     const size_t n = json_array_size(records);
@@ -40,9 +57,11 @@ static int overlaps(const char *name)
     for (size_t i = 0; i < n; i++) {
         const json_t *a = json_array_get(records, i);
         if (strcmp(text_at(a, "name"), "train.gradient") != 0) { continue; }
-        for (size_t k = i + 1; k < n; k++) {
+        for (size_t k = ahead ? 0 : i + 1; k < n; k++) {
             const json_t *b = json_array_get(records, k);
-            found += strcmp(text_at(b, "name"), "train.gradient") == 0
+            const char *other = ahead ? "rollout.generate" : "train.gradient";
+            found += strcmp(text_at(b, "name"), other) == 0
+                     && (!ahead || number_at(a, "step") < number_at(b, "step"))
                      && number_at(a, "start_us") < number_at(b, "end_us")
                      && number_at(b, "start_us") < number_at(a, "end_us");
         }
@@ -51,15 +70,20 @@ static int overlaps(const char *name)
     return found;
 }
 
-static void check_metrics(const char *subject)
+static void check_metrics(const struct subject *s)
 {
+    const char *subject = s->name;
     char *name = mot_format("@/%s-0/metrics.jsonl", subject);
     json_t *lines = lines_load(name), *line;
     size_t i;
     int learnt = 0;
     json_array_foreach(lines, i, line)
     {
-        check(number_at(line, "sampling/sampling_logp_difference/max") == 0.0,
+        const double stale = number_at(line, "staleness/max");
+        check(stale == ((int)i < s->staleness ? (double)i : s->staleness)
+                  && stale == number_at(line, "staleness/min"),
+              "%s step %zu: answers %g steps old", subject, i + 1, stale);
+        check((number_at(line, "sampling/sampling_logp_difference/max") == 0.0) == (stale == 0.0),
               "%s step %zu: the trainer's log-probs are not the sampler's", subject, i + 1);
         check(number_at(line, "optim/skipped_updates") == 0.0, "an update was skipped");
         learnt += number_at(line, "frac_reward_zero_std") < 1.0;
@@ -91,18 +115,21 @@ static void one(const struct subject *s, int index, const struct configuration *
     setenv("STARPU_SCHED", c->policy, 1);
     program_must(0,
                  "grpo %s %s --output_dir @/%s-%d --max_steps 5 --save_steps 5 --quiet "
-                 "--workers %d --cores_per_worker %d --chunk %d --pack_weights %s --trace",
+                 "--workers %d --cores_per_worker %d --chunk %d --pack_weights %s "
+                 "--max_staleness %d --trace",
                  s->arguments, common, s->name, index, c->workers, c->cores, c->chunk,
-                 index % 2 == 1 ? "true" : "false");
+                 index % 2 == 1 ? "true" : "false", s->staleness);
     char *records = mot_format("@/%s-%d/trace.json.gz", s->name, index);
     const int packed = tasks_named(records, "rollout.pack");
     const int wanted = index % 2 == 1 && strstr(mot_matmul_describe(), "(brg") != NULL;
     check((packed > 0) == wanted, "%s-%d: %d tasks pack weights", s->name, index, packed);
     const int is_parallel = strcmp(c->policy, "random") == 0 && c->workers == 2;
-    check(!is_parallel || overlaps(records) > 0, "%s: no gradient tasks overlap", s->name);
+    check(!is_parallel || overlaps(records, 0) > 0, "%s: no gradient tasks overlap", s->name);
+    check(!is_parallel || (overlaps(records, 1) > 0) == (s->staleness > 0),
+          "%s: generation is not ahead of training as it should be", s->name);
     free(records);
     if (index == 0) {
-        check_metrics(s->name);
+        check_metrics(s);
         return;
     }
     char *a = mot_format("@/%s-0", s->name), *b = mot_format("@/%s-%d", s->name, index);
