@@ -125,17 +125,32 @@ int mot_grpo_window_save(void *context, const char *directory)
     return error;
 }
 
-void mot_grpo_window_close(struct mot_grpo_window *w)
+/* Rows that were begun. */
+static int64_t rows_begun(const struct mot_rollout *rollout)
 {
-    if (w == NULL) { return; }
+    int64_t rows = rollout->dropped_rows;
+    for (int p = 0; p < rollout->n_groups; p++) {
+        const struct mot_group *g = &rollout->groups[p];
+        for (int k = 0; k < g->n_rows; k++) { rows += g->rows[k].end != MOT_ROW_RUNNING; }
+    }
+    return rows;
+}
+
+int64_t mot_grpo_window_close(struct mot_grpo_window *w)
+{
+    if (w == NULL) { return 0; }
+    int64_t dropped = 0;
     mot_rollout_line_cancel(w->line);
     mot_wait_all();
     for (int i = 0; i < w->n_slots; i++) {
-        if (w->steps[i] != NULL) { mot_grpo_step_destroy(w->steps[i]); }
+        if (w->steps[i] == NULL) { continue; }
+        dropped += rows_begun(mot_grpo_step_answers(w->steps[i]));
+        mot_grpo_step_destroy(w->steps[i]);
     }
     mot_rollout_line_destroy(w->line);
     mot_grpo_store_destroy(w->store);
     starpu_pthread_mutex_destroy(&w->mutex);
     free(w->steps);
     free(w);
+    return dropped;
 }

@@ -37,6 +37,7 @@ void mot_grpo_window_release(struct mot_grpo_window *window);
 /* Waits until the answers of all steps under way are there, and writes them into a checkpoint's
  * directory (grpo_store.h); after mot_grpo_window_release.  context: the window. */
 int mot_grpo_window_save(void *context, const char *directory);
-/* Drops what is under way: rows being generated end with the task they are in. */
-void mot_grpo_window_close(struct mot_grpo_window *window);
+/* Drops what is under way: rows being generated end with the task they are in.  Returns how many
+ * answers were begun, or taken from the store, and not trained.  NULL is allowed. */
+int64_t mot_grpo_window_close(struct mot_grpo_window *window);
 #endif

@@ -95,11 +95,3 @@ void mot_rollout_line_cancel(struct mot_rollout_line *line)
         mot_rollout_finish(s);
     }
 }
-
-struct mot_admission mot_rollout_line_counts(struct mot_rollout_line *line)
-{
-    starpu_pthread_mutex_lock(&line->mutex);
-    const struct mot_admission counts = line->admission;
-    starpu_pthread_mutex_unlock(&line->mutex);
-    return counts;
-}

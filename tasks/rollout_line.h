@@ -37,7 +37,5 @@ void mot_rollout_line_accept(struct mot_rollout_line *line, int64_t prompts);
 /* Nothing more is submitted: each rollout in the line ends when its tasks under way have, without a
  * word to its listener; rows that have not ended by then are dropped. */
 void mot_rollout_line_cancel(struct mot_rollout_line *line);
-/* The counts as they are, under the line's lock: for tests. */
-struct mot_admission mot_rollout_line_counts(struct mot_rollout_line *line);
 void mot_rollout_line_destroy(struct mot_rollout_line *line); /* no rollout stands in it */
 #endif

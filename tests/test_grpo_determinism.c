@@ -37,11 +37,11 @@ static const struct subject subjects[] = {
      "--max_completion_length 12 --learning_rate 1e-3 --temperature 0.8",
      0},
     {"stale-1",
-     "--model tiny:1 --train_file sums:10-99 --reward_funcs format:(?s).*[5-9].* "
-     "--max_completion_length 8 --learning_rate 1e-3",
+     "--model tiny:1 --train_file sums:10-99 --reward_funcs format:(?s).* "
+     "--max_completion_length 5 --learning_rate 1e-3",
      1},
     {"stale-2",
-     "--model @/wide-model --train_file sums:0-99 --reward_funcs format:.*[5-9].* "
+     "--model @/model --train_file sums:0-99 --reward_funcs format:.*[5-9].* "
      "--max_completion_length 12 --learning_rate 1e-3 --generation_batch_size 64 "
      "--vllm_importance_sampling_mode token_truncate",
      2},
@@ -172,6 +172,7 @@ int main(void)
     scratch_begin("test_grpo_determinism");
     byte_model_write("wide-model", &(struct byte_model){
                                        .hidden_size = 32, .intermediate_size = 4864, .eos = 0.5f});
+    byte_model_write("model", &(struct byte_model){64, 192, 0.5f});
     for (size_t i = 0; i < sizeof(subjects) / sizeof(subjects[0]); i++) {
         const double start = milliseconds_now();
         const int n = one_subject(&subjects[i], full && strcmp(full, "1") == 0);
