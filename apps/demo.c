@@ -15,7 +15,7 @@ int mot_app_grpo(int argc, char **argv);
 struct demo_config {
     char *output_dir;
     int64_t seed;
-    int workers, cores_per_worker, steps, trace;
+    int workers, cores_per_worker, steps, trace, max_staleness;
 };
 
 static const char usage[] =
@@ -34,6 +34,8 @@ static const struct mot_option options[] = {
     {"seed", MOT_OPTION_INT64, AT(seed), "1", NULL, 0, 1e9, NULL, "Seed of everything random.",
      NULL},
     {"steps", MOT_OPTION_INT, AT(steps), "450", NULL, 1, 100000, "steps", "GRPO steps.", NULL},
+    {"max_staleness", MOT_OPTION_INT, AT(max_staleness), "0", NULL, 0, 64, "steps",
+     "GRPO's: answers may be of weights so many steps older than those they train.", NULL},
     {"workers", MOT_OPTION_INT, AT(workers), "2", NULL, 0, 1024, NULL,
      "CPU workers StarPU schedules on.", NULL},
     {"cores_per_worker", MOT_OPTION_INT, AT(cores_per_worker), "1", NULL, 0, 1024, NULL,
@@ -98,6 +100,9 @@ static int lift(const struct demo_config *c)
                                 "--workers %d --cores_per_worker %d --max_steps %d%s",
                                 c->output_dir, (long long)c->seed, c->output_dir, c->workers,
                                 c->cores_per_worker, c->steps, c->trace ? " --trace" : ""));
+    if (c->max_staleness > 0) {
+        add_words(&grpo, mot_format("--max_staleness %d", c->max_staleness));
+    }
     add_words(&grpo, mot_strdup("--train_file sums:10-99 --eval_file sums:10-99:held_out "
                                 "--eval_steps 50 --reward_funcs exact --num_generations 8 "
                                 "--max_completion_length 4 --chunk 2 --rows_per_task 64"));
