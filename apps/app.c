@@ -44,10 +44,11 @@ int mot_app_trace(const char *directory)
     return error;
 }
 
-void mot_app_stop(void)
+int mot_app_stop(int code)
 {
-    mot_stop();
+    const int error = mot_stop();
     mot_cpu_exec_free();
+    return code == MOT_EXIT_OK && error ? MOT_EXIT_INPUT : code;
 }
 
 static int find_chat(const struct mot_model_config *config, const struct mot_tokenizer *tokenizer,

@@ -55,7 +55,9 @@ int mot_app_trace(const char *directory);
 
 /* StarPU with the machine's options.  An exit code. */
 int mot_app_start(const struct mot_machine_config *machine);
-void mot_app_stop(void);
+/* The exit code of a program that would exit with `code`: 1 instead of 0 when the recording could
+ * not be written. */
+int mot_app_stop(int code);
 /* The exit code for a negative errno, or for mot_options_parse's result. */
 int mot_app_exit_code(int error);
 

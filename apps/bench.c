@@ -408,8 +408,7 @@ int mot_app_bench(int argc, char **argv)
             error = run(&b, which);
             mot_app_model_free(&model);
         }
-        mot_app_stop();
-        code = mot_app_exit_code(error);
+        code = mot_app_stop(mot_app_exit_code(error));
     }
     mot_list_free(&words);
     mot_options_free(options, &c);

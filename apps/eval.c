@@ -137,7 +137,6 @@ int mot_app_eval(int argc, char **argv)
         error = evaluate(&c, &model);
         mot_app_model_free(&model);
     }
-    mot_app_stop();
     mot_options_free(options, &c);
-    return mot_app_exit_code(error);
+    return mot_app_stop(mot_app_exit_code(error));
 }

@@ -124,7 +124,6 @@ int mot_app_generate(int argc, char **argv)
         mot_app_model_free(&model);
     }
     mot_dataset_destroy(&dataset);
-    mot_app_stop();
     mot_options_free(options, &c);
-    return mot_app_exit_code(error);
+    return mot_app_stop(mot_app_exit_code(error));
 }

@@ -287,19 +287,21 @@ static int train(struct run *r)
     return error;
 }
 
-static void tear_down(struct run *r)
+/* The exit code, which is `code` unless something goes wrong here. */
+static int tear_down(struct run *r, int code)
 {
     mot_grpo_store_destroy(r->store);
     if (r->model.tokenizer) { mot_app_model_free(&r->model); }
     if (r->reference.tokenizer) { mot_app_model_free(&r->reference); }
     mot_dataset_destroy(&r->train);
     mot_dataset_destroy(&r->eval);
-    mot_app_stop();
+    code = mot_app_stop(code);
     mot_reward_functions_close(r->functions, r->functions ? r->config.reward_funcs.n : 0);
     if (r->metrics >= 0) { close(r->metrics); }
     if (r->completions >= 0) { close(r->completions); }
     mot_run_close(&r->directory);
     mot_options_free(mot_grpo_options, &r->config);
+    return code;
 }
 
 int mot_app_grpo(int argc, char **argv)
@@ -315,11 +317,9 @@ int mot_app_grpo(int argc, char **argv)
     error = set_up(&r); /* a signal ends it at once: nothing is at stake yet */
     mot_interrupt_watch();
     if (error == 0) { error = train(&r); }
-    const int interrupted = mot_interrupted();
+    const int unless = mot_interrupted() ? MOT_EXIT_INTERRUPTED : MOT_EXIT_OK;
     if (error == 0 && r.evaluations > 1) {
         printf("held-out accuracy %.1f %% -> %.1f %%\n", 100 * r.accuracy[0], 100 * r.accuracy[1]);
     }
-    tear_down(&r);
-    if (error) { return MOT_EXIT_INPUT; }
-    return interrupted ? MOT_EXIT_INTERRUPTED : MOT_EXIT_OK;
+    return tear_down(&r, error ? MOT_EXIT_INPUT : unless);
 }

@@ -95,6 +95,5 @@ int main(int argc, char **argv)
     for (int b = 0; b < BLOCKS; b++) { starpu_data_unregister(block[b]); }
     for (int b = 0; b <= BLOCKS; b++) { starpu_data_unregister(sums[b]); } /* waits; fills total */
     if (!failed) { printf("sum: %.0f (policy %s)\n", total, mot_policy_name()); }
-    mot_stop();
-    return failed != 0;
+    return mot_stop() != 0 || failed;
 }

@@ -241,8 +241,7 @@ int mot_app_logprob(int argc, char **argv)
             error = run(&c, &model, files.item[0]);
             mot_app_model_free(&model);
         }
-        mot_app_stop();
-        code = mot_app_exit_code(error);
+        code = mot_app_stop(mot_app_exit_code(error));
     }
     mot_list_free(&files);
     mot_options_free(options, &c);

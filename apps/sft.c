@@ -424,16 +424,18 @@ static int train(struct run *r)
     return error;
 }
 
-static void tear_down(struct run *r)
+/* The exit code, which is `code` unless something goes wrong here. */
+static int tear_down(struct run *r, int code)
 {
     if (r->model.tokenizer) { mot_app_model_free(&r->model); }
     mot_dataset_destroy(&r->train);
     mot_dataset_destroy(&r->eval);
-    mot_app_stop();
+    code = mot_app_stop(code);
     mot_reward_functions_close(r->functions, r->functions ? r->config.reward_funcs.n : 0);
     if (r->metrics >= 0) { close(r->metrics); }
     mot_run_close(&r->directory);
     mot_options_free(options, &r->config);
+    return code;
 }
 
 int mot_app_sft(int argc, char **argv)
@@ -449,8 +451,6 @@ int mot_app_sft(int argc, char **argv)
     error = set_up(&r); /* a signal ends it at once: nothing is at stake yet */
     mot_interrupt_watch();
     if (error == 0) { error = train(&r); }
-    const int interrupted = mot_interrupted();
-    tear_down(&r);
-    if (error) { return MOT_EXIT_INPUT; }
-    return interrupted ? MOT_EXIT_INTERRUPTED : MOT_EXIT_OK;
+    const int unless = mot_interrupted() ? MOT_EXIT_INTERRUPTED : MOT_EXIT_OK;
+    return tear_down(&r, error ? MOT_EXIT_INPUT : unless);
 }

@@ -158,7 +158,8 @@ static int check_file(const char *path, const json_t *row, int only_sizes, char 
 /* The manifest's bytes, or NULL and why. */
 static char *read_manifest(const char *file, size_t *n, char *why)
 {
-    FILE *stream = fopen(file, "re");
+    const int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* not to wait at a named pipe */
+    FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
     char *bytes = stream ? mot_alloc(MANIFEST_BYTES_MAX) : NULL;
     if (stream) { *n = fread(bytes, 1, MANIFEST_BYTES_MAX, stream); }
     const int failed = !stream || ferror(stream) || *n == MANIFEST_BYTES_MAX;

@@ -39,6 +39,34 @@ static int write_all(int fd, const char *bytes, size_t n)
     return 0;
 }
 
+int mot_file_open_output(const char *path, int append)
+{
+    const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (append ? O_APPEND : O_TRUNC);
+    const int fd = open(path, flags, 0666);
+    if (fd < 0) {
+        return mot_fail(errno, "%s: cannot write: %s", path,
+                        errno == ENXIO ? "a named pipe that nobody reads" : strerror(errno));
+    }
+    MOT_ASSERT(fcntl(fd, F_SETFL, append ? O_APPEND : 0) == 0); /* writing may block */
+    return fd;
+}
+
+/* Whether there is something that is not to be replaced by a file. */
+static int is_special(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+static int write_into(const char *path, const void *bytes, size_t n)
+{
+    const int fd = mot_file_open_output(path, 0);
+    if (fd < 0) { return fd; }
+    int error = write_all(fd, bytes, n);
+    if (close(fd) < 0 && !error) { error = errno; }
+    return error ? fail(error, "write", path) : 0;
+}
+
 /* A new file with these bytes, on the disk before this returns; 0 or errno. */
 static int write_and_sync(const char *path, const void *bytes, size_t n)
 {
@@ -53,6 +81,7 @@ static int write_and_sync(const char *path, const void *bytes, size_t n)
 
 int mot_file_write(const char *path, const void *bytes, size_t n)
 {
+    if (is_special(path)) { return write_into(path, bytes, n); }
     char *temporary = mot_format("%s.tmp", path);
     char *parent = parent_of(path);
     int status = 0;

@@ -7,11 +7,16 @@
 #include <stdint.h>
 
 /* Replaces path: temporary name beside it, fsync, rename, fsync of the directory.  A reader sees
- * the old bytes or the new ones, never a part. */
+ * the old bytes or the new ones, never a part.  What is there and no regular file (a device, a
+ * pipe) is not replaced but written into. */
 int mot_file_write(const char *path, const void *bytes, size_t n);
 /* The line and a newline in one write(2), so that lines of several writers to an O_APPEND file do
  * not mix. */
 int mot_file_append_line(int fd, const char *line);
+/* Opens an output, making it where it is not: to be written anew, or (append) at its end.  Never
+ * blocks, as open(2) of a named pipe that nobody reads would: that is an error.  A file descriptor,
+ * or a negative errno with a message. */
+int mot_file_open_output(const char *path, int append);
 /* Opens an input that was named by the user: a regular file, or a pipe that is open already
  * (/dev/stdin, /dev/fd/N).  Never blocks, as open(2) of a named pipe would, and refuses what is
  * neither.  A file descriptor to read from, or a negative errno with a message. */

@@ -31,8 +31,9 @@ void mot_program_begin(char **argv);
  * without any worker.  GPU and OpenCL workers start only where STARPU_NCUDA, STARPU_NHIP or
  * STARPU_NOPENCL ask for them. */
 int mot_start(const struct mot_start_options *options);
-/* Waits for all tasks and stops StarPU.  A recording is closed.  May be started again. */
-void mot_stop(void);
+/* Waits for all tasks and stops StarPU.  A recording is closed; the result is mot_trace_close's.
+ * May be started again. */
+int mot_stop(void);
 /* Waits until every task submitted has ended, those submitted by callbacks included. */
 void mot_wait_all(void);
 

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct starpu_sched_policy **(*list_function)(void);
 typedef struct starpu_sched_policy *(*find_function)(const char *);
@@ -20,6 +21,11 @@ static int library_open(struct library *library)
     memset(library, 0, sizeof(*library));
     const char *path = getenv("STARPU_SCHED_LIB");
     if (!path || !*path) { return 0; }
+    struct stat
+        info; /* dlopen would wait at a named pipe; a name without a slash is searched for */
+    if (strchr(path, '/') && stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        return mot_fail(EINVAL, "STARPU_SCHED_LIB: %s is no file", path);
+    }
     void *handle = dlopen(path, RTLD_NOW); /* never closed: the policy's code runs from it */
     if (!handle) {
         return mot_fail(EINVAL, "STARPU_SCHED_LIB: cannot load %s: %s", path, dlerror());

@@ -217,7 +217,7 @@ int mot_start(const struct mot_start_options *options)
     mot_trace_name_stages(options->stage_name);
     if (!error) { error = open_trace(); }
     if (error) {
-        mot_stop();
+        (void)mot_stop();
         return error;
     }
     mot_watchdog_start(options->watchdog_s, options->stage_name);
@@ -229,16 +229,17 @@ void mot_wait_all(void)
     MOT_ASSERT(starpu_task_wait_for_all() == 0);
 }
 
-void mot_stop(void)
+int mot_stop(void)
 {
     mot_wait_all();
     mot_idle_stop();
     mot_watchdog_stop();
-    (void)mot_trace_close(); /* it has said what was wrong */
+    const int error = mot_trace_close();
     starpu_shutdown();
     mot_trace_data_free();
     mot_cores_forget();
     n_workers = n_threads = 0;
+    return error;
 }
 
 int mot_cpu_workers(void)

@@ -176,8 +176,8 @@ static void stop_thread(void)
 int mot_trace_open(const char *path)
 {
     MOT_ASSERT(!mot_trace_on());
-    writer = mot_trace_writer_open(path, name_stage);
-    if (!writer) { return mot_fail(errno, "%s: cannot write: %s", path, strerror(errno)); }
+    const int error = mot_trace_writer_open(path, name_stage, &writer);
+    if (error) { return error; }
     stats = (struct mot_trace_stats){0};
     mot_trace_make_room = make_room;
     for (struct mot_trace_ring *r = mot_trace_rings(); r; r = r->next) {

@@ -2,6 +2,7 @@
  * a torn last line is told from a wrong one. */
 #include "trace_read.h"
 #include "error.h"
+#include "file.h"
 #include "json.h"
 #include <limits.h>
 #include <math.h>
@@ -404,8 +405,10 @@ static int by_number(const void *a, const void *b)
 
 int mot_recording_read(const char *path, struct mot_recording **recording)
 {
-    gzFile file = gzopen(path, "rbe");
-    if (!file) { return mot_fail(errno, "%s: cannot read: %s", path, strerror(errno)); }
+    const int fd = mot_file_open_input(path);
+    if (fd < 0) { return fd; }
+    gzFile file = gzdopen(fd, "rb");
+    MOT_ASSERT(file);
     struct reader in = {.path = path, .r = mot_alloc_zeroed(1, sizeof(*in.r))};
     char *line = NULL;
     size_t room = 0;

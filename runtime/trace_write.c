@@ -12,8 +12,8 @@
  *
  * Every gzip member is whole lines, at most about half a second of them, so that a killed run's
  * file opens up to its last half second. */
+#include "file.h"
 #include "trace_write_parts.h"
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,11 +27,11 @@ static long long now_ms(void)
     return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-struct mot_trace_writer *mot_trace_writer_open(const char *path,
-                                               const char *(*stage_name)(int stage))
+int mot_trace_writer_open(const char *path, const char *(*stage_name)(int stage),
+                          struct mot_trace_writer **writer)
 {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) { return NULL; }
+    const int fd = mot_file_open_output(path, 0);
+    if (fd < 0) { return fd; }
     struct mot_trace_writer *w = mot_alloc_zeroed(1, sizeof(*w));
     w->fd = fd;
     w->path = mot_strdup(path);
@@ -40,7 +40,8 @@ struct mot_trace_writer *mot_trace_writer_open(const char *path,
     const int gzip = 15 + 16; /* zlib's window bits for a gzip header */
     MOT_ASSERT(deflateInit2(&w->zip, Z_BEST_SPEED, Z_DEFLATED, gzip, 9, Z_DEFAULT_STRATEGY)
                == Z_OK);
-    return w;
+    *writer = w;
+    return 0;
 }
 
 /* ---- Members -------------------------------------------------------------------------------- */

@@ -7,9 +7,9 @@
 
 struct mot_trace_writer;
 
-/* NULL and errno without a message when path cannot be written. */
-struct mot_trace_writer *mot_trace_writer_open(const char *path,
-                                               const char *(*stage_name)(int stage));
+/* 0, or a negative errno with a message when path cannot be written. */
+int mot_trace_writer_open(const char *path, const char *(*stage_name)(int stage),
+                          struct mot_trace_writer **writer);
 /* The next message of a ring, which is left in it.  StarPU runs. */
 void mot_trace_writer_message(struct mot_trace_writer *w, struct mot_trace_ring *ring);
 /* To be called now and then: notes memory in use, and ends a gzip member when it is due, or now. */

@@ -231,12 +231,21 @@ static int copy_lines(FILE *from, FILE *to, int64_t last)
 /* Cuts the file back to what the checkpoint knows; through a copy, so that a kill loses nothing. */
 static int cut_lines(const char *path, int64_t last)
 {
-    FILE *from = fopen(path, "r");
-    if (from == NULL) { return errno == ENOENT ? 0 : mot_fail(errno, "%s: cannot read", path); }
+    if (access(path, F_OK) != 0 && errno == ENOENT) { return 0; }
+    const int in = mot_file_open_input(path);
+    if (in < 0) { return in; }
     char *copy = mot_format("%s.tmp", path);
-    FILE *to = fopen(copy, "w");
-    int good = to != NULL && copy_lines(from, to, last);
-    if (to != NULL) { good = fclose(to) == 0 && good; }
+    unlink(copy); /* of a killed run */
+    const int out = mot_file_open_output(copy, 0);
+    if (out < 0) {
+        close(in);
+        free(copy);
+        return out;
+    }
+    FILE *from = fdopen(in, "r"), *to = fdopen(out, "w");
+    MOT_ASSERT(from && to);
+    int good = copy_lines(from, to, last);
+    good = fclose(to) == 0 && good;
     fclose(from);
     good = good && rename(copy, path) == 0;
     const int status = good ? 0 : mot_fail(errno ? errno : EIO, "%s: %s", copy, strerror(errno));
@@ -250,10 +259,7 @@ int mot_run_lines_open(const struct mot_run *run, const char *name)
     char *path = join(run->path, name);
     /* Without a checkpoint all is done again, what came before step 1 too. */
     int result = run->resume ? cut_lines(path, run->resume_path ? run->resume_step : -1) : 0;
-    if (result == 0) {
-        result = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-        if (result < 0) { result = mot_fail(errno, "%s: %s", path, strerror(errno)); }
-    }
+    if (result == 0) { result = mot_file_open_output(path, 1); }
     free(path);
     return result;
 }

@@ -145,6 +145,11 @@ static void test_environment(void)
         check_message(line, program_run(line), 2, "STARPU_NCPU");
     }
     unsetenv("STARPU_NCPU");
+    char *pipe = scratch_path("pipe");
+    setenv("STARPU_SCHED_LIB", pipe, 1);
+    check_message(line, program_run(line), 2, "/pipe is no file");
+    unsetenv("STARPU_SCHED_LIB");
+    free(pipe);
 }
 
 static const char run_words[] =
