@@ -63,6 +63,15 @@ struct mot_hint {
     int tokens;   /* token rows forwarded through the model; 0: does not apply */
 };
 
+/* What a simulated run (simulate.h) is told besides; all zero where that is nothing. */
+struct mot_task_simulated {
+    const struct mot_hint *truth; /* what the task really does; copied; NULL: as the hint says */
+    const double *expected_s; /* (classes) instead of what the machine says; INFINITY: cannot run
+                                 there; borrowed until the task has ended */
+    void (*effect)(void *argument); /* in the worker's thread, of cl_arg, after the time has passed:
+                                       what of the codelet's work must not be left out */
+};
+
 /* Describes one task.  The codelet's cpu_funcs get (buffers, argument) as ever.  A codelet for any
  * number of buffers says .nbuffers = STARPU_VARIABLE_NBUFFERS; one with a fixed number may leave
  * modes NULL here: they are the codelet's. */
@@ -78,6 +87,7 @@ struct mot_task {
     void (*done)(void *argument_done); /* in the worker's thread, after the task; may submit */
     void *argument_done;               /* borrowed until done has run */
     int priority;                      /* clamped to what the policy accepts */
+    struct mot_task_simulated simulated;
 };
 /* Submits; from any thread, callbacks included.  0, or a negative errno with a message naming the
  * task, and then nothing is submitted and done never runs: -EINVAL for a wrong description, -ENODEV

@@ -6,7 +6,14 @@
 #include <stdint.h>
 
 /* What a number is for; the first word of the counter, so streams never meet. */
-enum mot_rng_stream { MOT_RNG_SAMPLE, MOT_RNG_SHUFFLE, MOT_RNG_INIT, MOT_RNG_DATA, MOT_RNG_TEST };
+enum mot_rng_stream {
+    MOT_RNG_SAMPLE,
+    MOT_RNG_SHUFFLE,
+    MOT_RNG_INIT,
+    MOT_RNG_DATA,
+    MOT_RNG_TEST,
+    MOT_RNG_SIMULATED
+};
 
 /* Four 32-bit words from a 64-bit key and a 128-bit counter. */
 void mot_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4]);

@@ -5,6 +5,7 @@
 #include "cores.h"
 #include "idle.h"
 #include "policy_choice.h"
+#include "simulate.h"
 #include "task.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -79,6 +80,17 @@ static int environment_workers(int *workers)
     return 0;
 }
 
+/* A worker for each device. */
+static int simulated_shape(void)
+{
+    if (mot_simulation() == NULL) {
+        return mot_fail(EINVAL, "this build of Motley only simulates; build/motley runs");
+    }
+    n_workers = mot_simulation()->machine->n_cpus;
+    n_threads = 1;
+    return 0;
+}
+
 static int choose_shape(const struct mot_start_options *options)
 {
     if (options->workers < 0 || options->workers > STARPU_MAXCPUS || options->cores_per_worker < 0
@@ -87,6 +99,7 @@ static int choose_shape(const struct mot_start_options *options)
                         "%d workers of %d cores: workers is 1 to %d, cores per worker 1 to 4096",
                         options->workers, options->cores_per_worker, STARPU_MAXCPUS);
     }
+    if (MOT_SIMULATES) { return simulated_shape(); }
     int workers;
     const int error = environment_workers(&workers);
     if (error) { return error; }
@@ -118,6 +131,7 @@ static void fill_conf(struct starpu_conf *conf, struct starpu_sched_policy *poli
     conf->ncpus = n_workers;
     conf->reserve_ncpus = 0;
     if (conf->ncuda < 0) { conf->ncuda = 0; }
+    if (MOT_SIMULATES) { conf->ncuda = mot_simulation()->machine->n_devices - n_workers; }
     if (conf->nhip < 0) { conf->nhip = 0; }
     if (conf->nopencl < 0) { conf->nopencl = 0; }
     conf->catch_signals = 0; /* Ctrl-C is the program's */
@@ -212,7 +226,7 @@ int mot_start(const struct mot_start_options *options)
     number_cpu_workers();
     atomic_fetch_add(&generation, 1);
     mot_task_setup();
-    mot_idle_start();
+    if (!MOT_SIMULATES) { mot_idle_start(); }
     error = check_started(policy);
     mot_trace_name_stages(options->stage_name);
     if (!error) { error = open_trace(); }
@@ -220,7 +234,8 @@ int mot_start(const struct mot_start_options *options)
         (void)mot_stop();
         return error;
     }
-    mot_watchdog_start(options->watchdog_s, options->stage_name);
+    mot_simulate_started(options->stage_name);
+    mot_watchdog_start(MOT_SIMULATES ? 0 : options->watchdog_s, options->stage_name);
     return 0;
 }
 
@@ -232,7 +247,7 @@ void mot_wait_all(void)
 int mot_stop(void)
 {
     mot_wait_all();
-    mot_idle_stop();
+    if (!MOT_SIMULATES) { mot_idle_stop(); }
     mot_watchdog_stop();
     const int error = mot_trace_close();
     starpu_shutdown();
@@ -259,6 +274,7 @@ const char *mot_policy_name(void)
 
 void mot_worker_enter(void)
 {
+    if (MOT_SIMULATES) { return; }
     mot_idle_busy();
     const unsigned now = atomic_load_explicit(&generation, memory_order_relaxed);
     if (entered == now) { return; }

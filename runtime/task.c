@@ -4,6 +4,7 @@
  * it, and mot_task_hint() knows our tasks by their callback.  The worker is entered in the pop
  * prologue, which StarPU runs in the worker's own thread right before the task. */
 #include "task.h"
+#include "simulate.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,11 +94,12 @@ static void fill_buffers(struct starpu_task *t, const struct mot_task *task)
 }
 
 /* All buffers of a task must fit the worker's memory together: a datum too large for the device it
- * is sent to hangs StarPU.  Workers that are too small are excluded from this task. */
-static int exclude_small_workers(struct starpu_task *t, const struct mot_task *task)
+ * is sent to hangs StarPU.  Workers that are too small are excluded from this task, and in a
+ * simulation those that cannot run it. */
+static int exclude_workers(struct starpu_task *t, const struct mot_task *task)
 {
     size_t bytes = 0, largest = 0;
-    int able = 0, excluded = 0, at = 0;
+    int able = 0, excluded = 0, incapable = 0, at = 0;
     long long room = 0;
     for (int i = 0; i < task->n_buffers; i++) {
         const size_t size = starpu_data_get_size(task->handles[i]);
@@ -112,6 +114,10 @@ static int exclude_small_workers(struct starpu_task *t, const struct mot_task *t
     for (unsigned w = 0; w < workers; w++) {
         unsigned variant;
         if (!starpu_worker_can_execute_task_first_impl(w, t, &variant)) { continue; }
+        if (!mot_simulate_can_run(t->callback_arg, (int)w)) {
+            incapable++;
+            continue;
+        }
         const starpu_ssize_t total = starpu_memory_get_total(starpu_worker_get_memory_node(w));
         able++;
         if (total < 0 || bytes <= (size_t)total) {
@@ -127,7 +133,8 @@ static int exclude_small_workers(struct starpu_task *t, const struct mot_task *t
                         " the largest memory of a worker that could run it is %lld bytes",
                         name_of(task), bytes, at, largest, room);
     }
-    if (excluded > 0) {
+    if (able == 0) { return mot_fail(ENODEV, "task %s: no worker here can run it", name_of(task)); }
+    if (excluded + incapable > 0) {
         t->workerids = fits;
         t->workerids_len = (workers + 31) / 32;
     }
@@ -150,6 +157,7 @@ static struct mot_task_state *create_state(const struct mot_task *task)
     state->trace.accesses = (void *)(state + 1);
     state->trace.number = 0;
     if (mot_trace_on()) { mot_trace_submitted(&state->trace); }
+    if (MOT_SIMULATES) { mot_simulate_task(state, task); }
     return state;
 }
 
@@ -184,7 +192,7 @@ int mot_task_insert(const struct mot_task *task)
     int error = check_description(task);
     if (error) { return error; }
     struct starpu_task *t = create(task);
-    if (memory_is_limited) { error = exclude_small_workers(t, task); }
+    if (memory_is_limited || MOT_SIMULATES) { error = exclude_workers(t, task); }
     if (!error) {
         mot_watchdog_submitted(1);
         if (starpu_task_submit(t) == 0) { return 0; } /* t may be gone already */

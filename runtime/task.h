@@ -3,6 +3,15 @@
 #define MOT_TASK_H
 #include "trace.h"
 
+/* Of a simulated run (simulate.c). */
+struct mot_simulated_task {
+    uint64_t key; /* tells the task from others, whatever the schedule */
+    const double *expected_s;
+    struct mot_hint truth;
+    int has_truth, cpu_only;
+    void (*effect)(void *argument);
+};
+
 struct mot_task_state {
     struct mot_hint hint;
     const char *name;
@@ -11,8 +20,14 @@ struct mot_task_state {
     double start_us; /* starpu_timing_now(), when the worker took it */
     int worker;      /* -1: not taken yet */
     struct mot_trace_task trace;
+    struct mot_simulated_task simulated;
     uint32_t fits[(STARPU_NMAXWORKERS + 31) / 32]; /* workers with room for it, as a bit set */
 };
+
+/* simulate.c; nothing in the ordinary build */
+void mot_simulate_started(const char *(*stage_name)(int stage));
+void mot_simulate_task(struct mot_task_state *state, const struct mot_task *task);
+int mot_simulate_can_run(const struct mot_task_state *state, int worker);
 
 /* Once per mot_start(): how much memory each node has. */
 void mot_task_setup(void);
