@@ -3,6 +3,7 @@
 #include "packed_weights.h"
 #include "prefill.h"
 #include "rng.h"
+#include "simulate.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,22 +195,51 @@ int mot_generate_tokens_max(const struct mot_generate *g)
     return g->chunk > 0 && g->chunk < most ? g->chunk : most;
 }
 
-static void fill_hint(const struct mot_generate *g, int tokens_max, struct mot_hint *hint)
+/* Of the tokens a row may get, those up to its end at `end`; at least one. */
+static int tokens_to(const struct mot_generate_row *row, int end, int tokens_max)
+{
+    const int left = (end < row->max_tokens ? end : row->max_tokens) - row->n;
+    return left < 1 ? 1 : left < tokens_max ? left : tokens_max;
+}
+
+static int expected_tokens(const struct mot_generate_row *row, int tokens_max)
+{
+    return tokens_to(row, row->expected_tokens ? row->expected_tokens : row->max_tokens,
+                     tokens_max);
+}
+
+int mot_generate_simulated_tokens(const struct mot_generate_row *row, int tokens_max)
+{
+    return row->simulated_tokens ? tokens_to(row, row->simulated_tokens, tokens_max)
+                                 : expected_tokens(row, tokens_max);
+}
+
+/* Costs of rows that get so many new tokens each: operations by token; in bytes the weights once
+ * for each step of all rows, and each row's keys and values. */
+static void fill_hint(const struct mot_generate *g, int tokens_max,
+                      int (*tokens_of)(const struct mot_generate_row *row, int tokens_max),
+                      struct mot_hint *hint)
 {
     const struct mot_layout *layout = &g->context->transformer->layout;
+    const double number_bytes = g->context->number_bytes;
+    const double key_bytes =
+        number_bytes / (double)sizeof(float) * (double)mot_kv_bytes(&layout->shape, 1);
+    int steps = 0;
     hint->flop = 0.0;
+    hint->bytes = 0.0;
     hint->tokens = 0;
     for (int r = 0; r < g->n_rows; r++) {
-        const int left = g->rows[r].max_tokens - g->rows[r].n;
-        const int tokens = left < tokens_max ? left : tokens_max;
+        const int tokens = tokens_of(&g->rows[r], tokens_max);
         const double keys = g->rows[r].prompt_tokens + g->rows[r].n + 0.5 * tokens;
         hint->flop += tokens
                       * (mot_layer_flop_per_token(&layout->shape, keys)
                          + mot_head_flop_per_token(&layout->shape));
+        hint->bytes += tokens * keys * key_bytes;
         hint->tokens += tokens;
+        steps = tokens > steps ? tokens : steps;
     }
     hint->rows = g->n_rows;
-    hint->bytes = 4.0 * (double)layout->parameters * tokens_max; /* weights once per token */
+    hint->bytes += number_bytes * (double)layout->parameters * steps;
 }
 
 int mot_insert_generate(const struct mot_generate *g)
@@ -248,7 +278,12 @@ int mot_insert_generate(const struct mot_generate *g)
                             .priority = g->priority,
                             .done = g->done,
                             .argument_done = g->argument_done};
-    fill_hint(g, a->tokens_max, &task.hint);
+    fill_hint(g, a->tokens_max, expected_tokens, &task.hint);
+    struct mot_hint truth = task.hint;
+    if (MOT_SIMULATES) {
+        fill_hint(g, a->tokens_max, mot_generate_simulated_tokens, &truth);
+        task.simulated.truth = &truth;
+    }
     const int error = mot_stage_insert(&task, &b, a, bytes);
     free(a);
     return error;

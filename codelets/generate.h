@@ -24,6 +24,8 @@ struct mot_generate_row {
     int n;                           /* own tokens so far */
     int32_t last_id;                 /* the newest of them, when n > 0 */
     int max_tokens;                  /* own tokens at the end, at most; > n */
+    int expected_tokens;             /* at the end, for the hint; 0: max_tokens */
+    int simulated_tokens;            /* at the end, in a simulation: what is true; 0: as expected */
     uint32_t rng_prompt, rng_sample; /* < 65536 each */
 };
 
@@ -61,5 +63,7 @@ struct mot_generate {
 };
 /* New tokens the task's longest row can get: the tokens_max of its drawn buffer. */
 int mot_generate_tokens_max(const struct mot_generate *generate);
+/* New tokens of a row in a simulated task. */
+int mot_generate_simulated_tokens(const struct mot_generate_row *row, int tokens_max);
 int mot_insert_generate(const struct mot_generate *generate);
 #endif

@@ -75,7 +75,6 @@ static void head(const struct arguments *a, struct mot_exec *e, const float *con
         .advantage = spread_advantages(a, buffers, e->arena),
         .old = pack->old,
         .weight = pack->weight,
-        .answer_of = pack->answer_of,
     };
     if (a->has_reference) { policy.reference = (const float *)STARPU_VECTOR_GET_PTR(*more++); }
     if (a->has_proximal) {
@@ -88,7 +87,6 @@ static void head(const struct arguments *a, struct mot_exec *e, const float *con
     }
     mot_head_loss(e, a->context->transformer, weights, hidden, &targets, mot_policy_loss_coef,
                   &policy, logprob, entropy, dhidden, grads);
-    mot_policy_loss_end(&policy);
     *metrics = policy.metrics;
 }
 
@@ -177,7 +175,9 @@ int mot_insert_gradient(const struct mot_gradient_task *task)
         .argument_done = task->argument,
     };
     insert.hint.flop = 3.0 * mot_pack_forward_flop(task->pack, &layout->shape);
-    insert.hint.bytes = 3.0 * sizeof(float) * (double)layout->parameters;
+    /* weights twice, for forward and backward, and the lane */
+    insert.hint.bytes =
+        (2.0 * task->context->number_bytes + sizeof(float)) * (double)layout->parameters;
     insert.hint.rows = task->pack->n_answers;
     insert.hint.tokens = task->pack->T;
     return mot_stage_insert(&insert, &b, &a, sizeof(a));

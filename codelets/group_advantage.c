@@ -36,6 +36,7 @@ static struct starpu_perfmodel group_advantage_model = MOT_STAGE_MODEL("motley_g
 
 static struct starpu_codelet group_advantage_codelet = {
     .name = "advantage",
+    .where = STARPU_CPU,
     .cpu_funcs = {group_advantage_cpu},
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &group_advantage_model,

@@ -68,7 +68,7 @@ int mot_insert_logprob(const struct mot_logprob_task *task)
         .argument_done = task->argument,
     };
     insert.hint.flop = mot_pack_forward_flop(task->pack, &layout->shape);
-    insert.hint.bytes = (double)layout->parameters * sizeof(float);
+    insert.hint.bytes = (double)layout->parameters * task->context->number_bytes;
     insert.hint.rows = task->pack->n_answers;
     insert.hint.tokens = task->pack->T;
     return mot_stage_insert(&insert, &b, &a, sizeof(a));

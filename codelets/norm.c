@@ -30,9 +30,17 @@ static void norm_cpu(void *buffers[], void *cl_arg)
     *a->result = norm;
 }
 
+/* In a simulation every step learns. */
+static void norm_simulated(void *argument)
+{
+    const struct arguments *a = argument;
+    *a->result = (struct mot_norm){.finite = 1, .grad_scale = 1.0, .sum.loss.tokens = 1.0};
+}
+
 static struct starpu_perfmodel norm_model = MOT_STAGE_MODEL("motley_norm");
 static struct starpu_codelet norm_codelet = {
     .name = "norm",
+    .where = STARPU_CPU,
     .cpu_funcs = {norm_cpu},
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &norm_model,
@@ -52,6 +60,7 @@ int mot_insert_norm(const struct mot_norm_task *task)
         .done = task->done,
         .argument_done = task->argument,
         .priority = 1,
+        .simulated.effect = norm_simulated,
     };
     insert.hint.flop = b.n;
     insert.hint.bytes = 8.0 * task->n_groups + (double)sizeof(struct mot_norm) * task->n_metrics;

@@ -109,7 +109,7 @@ int mot_insert_prefill(const struct mot_prefill *p)
                             .hint = p->hint,
                             .priority = p->priority};
     task.hint.flop = flop;
-    task.hint.bytes = 4.0 * (double)layout->parameters;
+    task.hint.bytes = (double)layout->parameters * p->context->number_bytes;
     task.hint.tokens = T;
     task.hint.rows = p->n_prompts;
     const int error = mot_stage_insert(&task, &b, a, bytes);

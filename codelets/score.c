@@ -35,6 +35,7 @@ static struct starpu_perfmodel reply_model = MOT_STAGE_MODEL("motley_reply");
 
 static struct starpu_codelet reply_codelet = {
     .name = "reply",
+    .where = STARPU_CPU,
     .cpu_funcs = {reply_cpu},
     .model = &reply_model,
 };
@@ -78,6 +79,7 @@ static struct starpu_perfmodel score_model = MOT_STAGE_MODEL("motley_score");
 
 static struct starpu_codelet score_codelet = {
     .name = "score",
+    .where = STARPU_CPU,
     .cpu_funcs = {score_cpu},
     .nbuffers = 1,
     .modes = {STARPU_W},

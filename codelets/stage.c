@@ -73,6 +73,13 @@ starpu_data_handle_t mot_float_vector(size_t n)
     return n <= UINT32_MAX ? vector_of(n, sizeof(float)) : mot_byte_vector(n * sizeof(float));
 }
 
+starpu_data_handle_t mot_number_vector(const struct mot_stage_context *context, size_t n)
+{
+    return context->number_bytes == (int)sizeof(float)
+               ? mot_float_vector(n)
+               : mot_byte_vector(n * (size_t)context->number_bytes);
+}
+
 void mot_buffers_add(struct mot_buffers *b, starpu_data_handle_t handle,
                      enum starpu_data_access_mode mode)
 {

@@ -13,6 +13,7 @@ struct mot_stage_context {
     const struct mot_transformer *transformer;
     int head_chunk;        /* rows of logits held at a time */
     float inv_temperature; /* log-probs are of softmax(logits * inv_temperature) */
+    int number_bytes; /* of a weight or cached number: 4, or in a simulation what its dtype has */
 };
 
 /* The calling CPU worker's kernels and scratch memory (an arena per worker, emptied by each call).
@@ -30,6 +31,8 @@ void mot_stage_pointers(void *buffers[], int n, float **pointers);
  * unregisters.  From 2^32 floats on, StarPU's count of elements is not that of numbers. */
 starpu_data_handle_t mot_float_vector(size_t n);
 starpu_data_handle_t mot_byte_vector(size_t n);
+/* The same of n numbers of the context's. */
+starpu_data_handle_t mot_number_vector(const struct mot_stage_context *context, size_t n);
 
 /* For submissions that have no caller to tell (callbacks): a failed one, whose message is out
  * already, ends the program with exit code 1. */
