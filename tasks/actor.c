@@ -2,6 +2,7 @@
 #include "actor.h"
 #include "cast.h"
 #include "packed_weights.h"
+#include "simulate.h"
 #include "stages.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +18,16 @@ static starpu_data_handle_t keep(struct mot_actor *actor, float *buffer, size_t 
     return handle;
 }
 
+static float *numbers(size_t n)
+{
+    return MOT_SIMULATES ? mot_simulated_memory(n * sizeof(float))
+                         : mot_alloc_aligned(n * sizeof(float));
+}
+
 static float *zeros(size_t n)
 {
-    float *buffer = mot_alloc_aligned(n * sizeof(float));
-    memset(buffer, 0, n * sizeof(float));
+    float *buffer = numbers(n);
+    if (!MOT_SIMULATES) { memset(buffer, 0, n * sizeof(float)); }
     return buffer;
 }
 
@@ -45,7 +52,7 @@ static struct mot_version *make_version(struct mot_actor *actor, int step)
     }
     v->groups = handle_array(v->n_groups);
     for (int g = 0; g < v->n_groups; g++) {
-        v->groups[g] = mot_float_vector(layout->group_floats[g]);
+        v->groups[g] = mot_number_vector(&actor->context, layout->group_floats[g]);
         const struct mot_cast_task cast = {
             .master = actor->master[g],
             .copy = v->groups[g],
@@ -67,10 +74,10 @@ int mot_actor_create(struct mot_actor *actor, struct mot_model *model,
         return mot_fail(EINVAL, "dtype %s: compute copies are float32 or bfloat16",
                         mot_dtype_name(options->dtype));
     }
-    int status = mot_matmul_self_test(&model->info.shape);
+    int status = MOT_SIMULATES ? 0 : mot_matmul_self_test(&model->info.shape);
     if (status == 0) { status = mot_transformer_create(&made.transformer, &model->info.shape); }
     if (status < 0) { return status; }
-    mot_transformer_find_packing(&made.transformer, &mot_kernels_cpu);
+    if (!MOT_SIMULATES) { mot_transformer_find_packing(&made.transformer, &mot_kernels_cpu); }
     if (made.options.max_versions == 0) { made.options.max_versions = 2; }
     *actor = made;
     starpu_pthread_mutex_init(&actor->mutex, NULL);
@@ -78,6 +85,7 @@ int mot_actor_create(struct mot_actor *actor, struct mot_model *model,
         .transformer = &actor->transformer,
         .head_chunk = options->head_chunk ? options->head_chunk : 128,
         .inv_temperature = options->temperature > 0.0 ? (float)(1.0 / options->temperature) : 1.0f,
+        .number_bytes = MOT_SIMULATES ? (int)mot_dtype_bytes(options->dtype) : (int)sizeof(float),
     };
 
     const struct mot_layout *layout = &actor->transformer.layout;
@@ -120,7 +128,7 @@ void mot_actor_destroy(struct mot_actor *actor)
     unregister(actor->v, n);
     for (int lane = 0; lane < actor->options.lanes; lane++) { unregister(actor->lanes[lane], n); }
     free(actor->lanes);
-    for (int i = 0; i < actor->n_memory; i++) { free(actor->memory[i]); }
+    for (int i = 0; i < actor->n_memory && !MOT_SIMULATES; i++) { free(actor->memory[i]); }
     free(actor->memory);
     mot_transformer_destroy(&actor->transformer);
     starpu_pthread_mutex_destroy(&actor->mutex);
@@ -135,8 +143,7 @@ const starpu_data_handle_t *mot_actor_lane(struct mot_actor *actor, int lane)
     if (actor->lanes[lane] == NULL) {
         starpu_data_handle_t *handles = handle_array(layout->n_groups);
         for (int g = 0; g < layout->n_groups; g++) {
-            float *buffer = mot_alloc_aligned(layout->group_floats[g] * sizeof(float));
-            handles[g] = keep(actor, buffer, layout->group_floats[g]);
+            handles[g] = keep(actor, numbers(layout->group_floats[g]), layout->group_floats[g]);
         }
         actor->lanes[lane] = handles;
     }

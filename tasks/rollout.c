@@ -39,9 +39,20 @@ static int check_counts(int n_prompts, int samples)
     return 0;
 }
 
-static int create_groups(struct mot_rollout *rollout, const struct mot_prompt *prompts, int samples,
-                         int max_position, int max_completion)
+/* A simulated answer ends within what there is room for. */
+static void set_length(struct mot_row *row, const struct mot_rollout_options *options)
 {
+    const struct mot_answer_lengths *l = options->lengths;
+    l->of(l->context, options->step, row->group->index, row->sample, &row->length,
+          &row->expected_length);
+    MOT_ASSERT(row->length >= 1 && row->expected_length >= 0);
+    if (row->length > row->max_tokens) { row->length = row->max_tokens; }
+}
+
+static int create_groups(struct mot_rollout *rollout, const struct mot_prompt *prompts, int samples,
+                         int max_position, const struct mot_rollout_options *options)
+{
+    const int max_completion = options->max_completion_length;
     for (int i = 0; i < rollout->n_groups; i++) {
         struct mot_group *g = &rollout->groups[i];
         const int room = max_position - prompts[i].n;
@@ -59,6 +70,7 @@ static int create_groups(struct mot_rollout *rollout, const struct mot_prompt *p
         g->rows = mot_alloc_zeroed((size_t)samples, sizeof(struct mot_row));
         for (int k = 0; k < samples; k++) {
             create_row(&g->rows[k], g, k, room < max_completion ? room : max_completion);
+            if (options->lengths) { set_length(&g->rows[k], options); }
         }
     }
     return 0;
@@ -88,7 +100,7 @@ int mot_rollout_create(const struct mot_actor *actor, const struct mot_prompt *p
     int error = check_counts(n_prompts, samples);
     if (error == 0) {
         error = create_groups(r, prompts, samples, actor->transformer.layout.shape.max_position,
-                              options->max_completion_length);
+                              options);
     }
     if (error) {
         mot_rollout_destroy(r);

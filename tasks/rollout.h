@@ -37,6 +37,7 @@ struct mot_row {
     size_t text_bytes;
     starpu_data_handle_t cache; /* keys and values; NULL when not alive */
     int max_tokens;
+    int length, expected_length; /* of mot_answer_lengths; 0: none */
 };
 
 /* One prompt and its answers. */
@@ -58,6 +59,13 @@ struct mot_group {
  * and the rollout long enough to win back the packing; also when they have been made already. */
 enum mot_pack_weights { MOT_PACK_AUTO, MOT_PACK_ALWAYS, MOT_PACK_NEVER };
 
+/* A simulation has lengths instead of tokens (runtime/simulate.h): tokens of an answer, >= 1, and
+ * how many of them policies are told beforehand, 0: nothing. */
+struct mot_answer_lengths {
+    void (*of)(const void *context, int step, int prompt, int sample, int *tokens, int *expected);
+    const void *context;
+};
+
 struct mot_rollout_options {
     struct mot_sampling sampling;
     int max_completion_length; /* tokens */
@@ -74,6 +82,7 @@ struct mot_rollout_options {
     int step;                      /* RNG's and the hints' */
     struct mot_rollout_line *line; /* NULL: one of its own, max_tasks long, admitting everything */
     int64_t version_step;          /* steps behind the version it is started with */
+    const struct mot_answer_lengths *lengths; /* of a simulation, else NULL */
 };
 
 struct mot_rollout {

@@ -8,6 +8,7 @@
 struct flight {
     struct mot_rollout_state *state;
     starpu_data_handle_t drawn;
+    int tokens_max; /* of a row in this task */
     int n_rows;
     struct mot_row **rows;
 };
@@ -81,7 +82,8 @@ static int prefill_new_groups(struct mot_rollout_state *s, struct mot_row *const
     for (int i = 0; i < n; i++) {
         struct mot_group *g = rows[i]->group;
         if (g->cache != NULL) { continue; }
-        g->cache = mot_float_vector(mot_prompt_cache_floats(shape, g->prompt_tokens));
+        g->cache =
+            mot_number_vector(&s->actor->context, mot_prompt_cache_floats(shape, g->prompt_tokens));
         first = first == NULL ? g : first;
         lengths[count] = g->prompt_tokens;
         ids[count] = g->prompt;
@@ -120,7 +122,8 @@ static int describe_rows(const struct mot_rollout_state *s, struct mot_row *cons
         while (p < n_prompts && prompts[p] != g->cache) { p++; }
         if (p == n_prompts) { prompts[n_prompts++] = g->cache; }
         if (row->cache == NULL) {
-            row->cache = mot_float_vector(mot_kv_bytes(shape, row->max_tokens) / sizeof(float));
+            row->cache = mot_number_vector(&s->actor->context,
+                                           mot_kv_bytes(shape, row->max_tokens) / sizeof(float));
         }
         caches[i] = row->cache;
         spec[i] = (struct mot_generate_row){.prompt = p,
@@ -129,6 +132,8 @@ static int describe_rows(const struct mot_rollout_state *s, struct mot_row *cons
                                             .n = row->n,
                                             .last_id = row->n > 0 ? row->ids[row->n - 1] : 0,
                                             .max_tokens = row->max_tokens,
+                                            .expected_tokens = row->expected_length,
+                                            .simulated_tokens = row->length,
                                             .rng_prompt = (uint32_t)g->index,
                                             .rng_sample = (uint32_t)row->sample};
     }
@@ -166,7 +171,8 @@ static void submit(struct mot_rollout_state *s, struct mot_row *const *rows, int
                                     .argument_done = f};
     generate.n_prompts = describe_rows(s, rows, n, spec, prompts, caches);
     memcpy(generate.eos, s->options.eos, sizeof(generate.eos));
-    f->drawn = mot_byte_vector(mot_drawn_bytes(n, mot_generate_tokens_max(&generate)));
+    f->tokens_max = mot_generate_tokens_max(&generate);
+    f->drawn = mot_byte_vector(mot_drawn_bytes(n, f->tokens_max));
     generate.drawn = f->drawn;
     if (error == 0) { error = mot_insert_generate(&generate); }
     mot_task_must(error); /* nothing can run this job */
@@ -266,6 +272,16 @@ static int stop_at(const struct mot_rollout_options *o, const struct mot_row *ro
     return 0;
 }
 
+/* The row has ended: its text, and nothing more of its keys and values. */
+static void end_row(const struct mot_rollout_state *s, struct mot_row *row)
+{
+    row->text = s->options.lengths ? mot_strdup("")
+                                   : mot_tokenizer_decode(s->options.tokenizer, row->ids,
+                                                          (size_t)row->n, 1, &row->text_bytes);
+    starpu_data_unregister_submit(row->cache);
+    row->cache = NULL;
+}
+
 /* Takes a row's new tokens over; 1 when it has ended. */
 static int take_tokens(const struct mot_rollout_state *s, struct mot_row *row,
                        const struct mot_sampled *tokens, int n, int ended)
@@ -291,10 +307,20 @@ static int take_tokens(const struct mot_rollout_state *s, struct mot_row *row,
         row->end = MOT_ROW_LENGTH;
     }
     if (row->end == MOT_ROW_RUNNING) { return 0; }
-    row->text =
-        mot_tokenizer_decode(s->options.tokenizer, row->ids, (size_t)row->n, 1, &row->text_bytes);
-    starpu_data_unregister_submit(row->cache);
-    row->cache = NULL;
+    end_row(s, row);
+    return 1;
+}
+
+/* The same in a simulation: no tokens, only how many; *n of them. */
+static int take_length(const struct mot_rollout_state *s, struct mot_row *row, int tokens_max,
+                       int *n)
+{
+    const int left = row->length - row->n;
+    *n = left < tokens_max ? left : tokens_max;
+    row->n += *n;
+    if (row->n < row->length) { return 0; }
+    row->end = row->n == row->max_tokens ? MOT_ROW_LENGTH : MOT_ROW_EOS;
+    end_row(s, row);
     return 1;
 }
 
@@ -338,9 +364,15 @@ static void read_back(void *argument)
     int64_t tokens = 0;
     for (int i = 0; i < f->n_rows; i++) {
         struct mot_row *row = f->rows[i];
-        const int n = drawn->row[i].n;
+        int n, has_ended;
+        if (s->options.lengths) {
+            has_ended = take_length(s, row, f->tokens_max, &n);
+        } else {
+            n = drawn->row[i].n;
+            has_ended = take_tokens(s, row, mot_drawn_tokens(drawn, i), n, drawn->row[i].ended);
+        }
         tokens += n;
-        if (take_tokens(s, row, mot_drawn_tokens(drawn, i), n, drawn->row[i].ended)) {
+        if (has_ended) {
             ended[n_ended++] = row;
         } else {
             f->rows[n_live++] = row;
