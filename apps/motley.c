@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifdef STARPU_SIMGRID
+#    undef main /* StarPU's headers rename it; here mot_simulate() starts the simulation */
+#endif
+
 #define MOT_SUBCOMMAND(name, help) int mot_app_##name(int argc, char **argv);
 #include "subcommands_table.h"
 #undef MOT_SUBCOMMAND

@@ -1,0 +1,337 @@
+/* motley sim: a workload on a machine, both of them text files, in simulated time.
+ *
+ * The files are read and checked here; the simulation is the program of another build, on StarPU
+ * with SimGrid, which takes over by execv() with the same arguments. */
+#include "sim.h"
+#include "graph_simulate.h"
+#include "json.h"
+#include "motley.h"
+#include "options.h"
+#include "policies.h"
+#include "simulate.h"
+#include "stages.h"
+#include "workload.h"
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int mot_app_sim(int argc, char **argv);
+
+static const char usage[] =
+    "usage: motley sim --machine FILE --workload FILE [options]\n"
+    "       motley sim --graphs FILE [--graph NAME] [--machine FILE] [options]\n\n"
+    "Simulates training, or a task graph, on the devices of a machine file under any scheduling\n"
+    "policy: how long it takes, what each device does, what it costs.  Files are YAML\n"
+    "(tests/machines/ and tests/workloads/ have examples and the list of keys); graphs as in\n"
+    "motley bound, on their own classes unless a machine is given.\n";
+
+struct sim_config {
+    char *machine, *workload, *graphs, *graph, *policy, *trace;
+    double noise;
+    int64_t seed;
+    int json, steps;
+};
+
+#define AT(member) offsetof(struct sim_config, member)
+static const struct mot_option options[] = {
+    {"machine", MOT_OPTION_STRING, AT(machine), "", NULL, 0, 0, NULL, "Machine file.", "What"},
+    {"workload", MOT_OPTION_STRING, AT(workload), "", NULL, 0, 0, NULL, "Workload file.", NULL},
+    {"graphs", MOT_OPTION_STRING, AT(graphs), "", NULL, 0, 0, NULL,
+     "Instead of a workload: a file of task graphs that carry their durations.", NULL},
+    {"graph", MOT_OPTION_STRING, AT(graph), "", NULL, 0, 0, NULL,
+     "Which of its graphs, by name; default: the first.", NULL},
+    {"policy", MOT_OPTION_STRING, AT(policy), "", NULL, 0, 0, NULL,
+     "Scheduling policy; default: STARPU_SCHED, else lws.", "How"},
+    {"noise", MOT_OPTION_FLOAT, AT(noise), "0", NULL, 0, 10, NULL,
+     "Sigma of a log-normal factor of mean 1 between durations expected and true.", NULL},
+    {"seed", MOT_OPTION_INT64, AT(seed), "1", NULL, 0, 9e15, NULL, "Of lengths and of the truth.",
+     NULL},
+    {"steps", MOT_OPTION_INT, AT(steps), "0", NULL, 0, 1e6, "steps",
+     "Train for so many; 0: what the workload says.", NULL},
+    {"json", MOT_OPTION_BOOL, AT(json), "false", NULL, 0, 0, NULL,
+     "One JSON object instead of text.", "Output"},
+    {"trace", MOT_OPTION_STRING, AT(trace), "", NULL, 0, 0, NULL,
+     "Record the run into this file (trace.json.gz).", NULL},
+    {0},
+};
+#undef AT
+
+/* One run: what it is of and what came out. */
+struct sim {
+    struct sim_config config;
+    struct mot_machine machine;
+    struct mot_workload workload; /* or */
+    struct mot_graphs graphs;
+    const struct mot_graph *graph; /* NULL: the workload */
+    struct mot_workload_result result;
+    char policy[128];
+    struct mot_simulated_use *use; /* (devices) */
+};
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static int choose_graph(struct sim *s, const char *file, const char *name)
+{
+    const int error = mot_graphs_read(file, 0, &s->graphs);
+    if (error) { return error; }
+    for (int i = 0; i < s->graphs.n; i++) {
+        if (name == NULL
+            || (s->graphs.graph[i].name && strcmp(s->graphs.graph[i].name, name) == 0)) {
+            s->graph = &s->graphs.graph[i];
+            return 0;
+        }
+    }
+    return mot_fail(EINVAL, "%s: there is no graph '%s'", file, name ? name : "");
+}
+
+/* --noise is one more thing that is true of the machine. */
+static void add_noise(struct mot_machine *m, double sigma)
+{
+    const size_t n = (size_t)m->n_truths + 1;
+    m->truths = mot_realloc(m->truths, n * sizeof(*m->truths));
+    m->truths[m->n_truths++] = (struct mot_machine_truth){
+        .class = -1, .device = -1, .factor = 1.0, .sigma = sigma, .probability = 1.0};
+}
+
+static int load(struct sim *s)
+{
+    const struct sim_config *c = &s->config;
+    if ((c->workload != NULL) == (c->graphs != NULL)) {
+        mot_fail(EINVAL, "sim: one of --workload and --graphs is needed");
+        return 2;
+    }
+    if (c->workload != NULL && c->machine == NULL) {
+        mot_fail(EINVAL, "sim: --workload needs a --machine");
+        return 2;
+    }
+    int error = 0;
+    if (c->machine) { error = mot_machine_load(c->machine, mot_workload_stages(), &s->machine); }
+    if (!error && c->workload) { error = mot_workload_load(c->workload, &s->workload); }
+    if (!error && c->workload && s->workload.dag) {
+        error = choose_graph(s, s->workload.dag, s->workload.graph);
+    } else if (!error && c->graphs) {
+        error = choose_graph(s, c->graphs, c->graph);
+    }
+    if (!error && c->machine == NULL) { mot_machine_of_graph(s->graph, &s->machine); }
+    if (!error && c->noise > 0.0) { add_noise(&s->machine, c->noise); }
+    if (!error && c->steps > 0) { s->workload.steps = c->steps; }
+    return error ? 1 : 0;
+}
+
+static void unload(struct sim *s)
+{
+    mot_machine_free(&s->machine);
+    mot_workload_free(&s->workload);
+    mot_graphs_free(&s->graphs);
+    free(s->result.steps);
+    free(s->use);
+    mot_options_free(options, &s->config);
+}
+
+/* ---- Output ---------------------------------------------------------------------------------- */
+
+static int64_t tokens_of(const struct sim *s)
+{
+    int64_t tokens = 0;
+    for (int i = 0; i < s->result.n_steps; i++) { tokens += s->result.steps[i].answer_tokens; }
+    return tokens;
+}
+
+/* Of all devices, over the makespan; NAN where one of them has no price. */
+static double price(const struct sim *s)
+{
+    double sum = 0.0;
+    for (int i = 0; i < s->machine.n_devices; i++) {
+        sum += s->machine.classes[s->machine.devices[i].class].price_per_hour;
+    }
+    return sum * s->result.makespan_s / 3600.0;
+}
+
+static double energy_wh(const struct sim *s)
+{
+    double joule = 0.0;
+    for (int i = 0; i < s->machine.n_devices; i++) {
+        const struct mot_machine_class *c = &s->machine.classes[s->machine.devices[i].class];
+        const double busy = s->use[i].busy_s, idle = s->result.makespan_s - busy;
+        joule += c->watts * busy + c->idle_watts * idle;
+    }
+    return joule / 3600.0;
+}
+
+static json_t *devices_json(const struct sim *s)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < s->machine.n_devices; i++) {
+        const struct mot_simulated_use *u = &s->use[i];
+        char name[256];
+        mot_machine_device_name(&s->machine, i, name, sizeof(name));
+        json_t *o = json_object();
+        json_object_set_new(o, "device", json_string(name));
+        json_object_set_new(o, "class",
+                            json_string(s->machine.classes[s->machine.devices[i].class].name));
+        json_object_set_new(o, "busy_s", mot_json_number(u->busy_s));
+        json_object_set_new(o, "transfer_s", mot_json_number(u->wait_s));
+        json_object_set_new(o, "idle_s",
+                            mot_json_number(s->result.makespan_s - u->busy_s - u->wait_s));
+        json_object_set_new(o, "tasks", json_integer(u->tasks));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *steps_json(const struct sim *s)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < s->result.n_steps; i++) {
+        const struct mot_workload_step *step = &s->result.steps[i];
+        json_t *o = json_object();
+        json_object_set_new(o, "step", json_integer(i + 1));
+        json_object_set_new(o, "end_s", mot_json_number(step->end_s));
+        json_object_set_new(o, "generate_s", mot_json_number(step->generate_s));
+        json_object_set_new(o, "answer_tokens", json_integer(step->answer_tokens));
+        json_object_set_new(o, "prompt_tokens", json_integer(step->prompt_tokens));
+        json_object_set_new(o, "staleness_mean", mot_json_number(step->staleness_mean));
+        json_object_set_new(o, "staleness_max", json_integer(step->staleness_max));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static void print_json(const struct sim *s)
+{
+    json_t *o = json_object();
+    const char *name = s->graph ? s->graph->name : s->workload.name;
+    json_object_set_new(o, "machine", json_string(s->machine.name));
+    json_object_set_new(o, "workload", json_string(name ? name : ""));
+    json_object_set_new(o, "policy", json_string(s->policy));
+    json_object_set_new(o, "seed", json_integer(s->config.seed));
+    json_object_set_new(o, "noise", mot_json_number(s->config.noise));
+    json_object_set_new(o, "makespan_s", mot_json_number(s->result.makespan_s));
+    if (s->graph == NULL) {
+        json_object_set_new(o, "tokens_per_s",
+                            mot_json_number((double)tokens_of(s) / s->result.makespan_s));
+    }
+    json_object_set_new(o, "price", mot_json_number(price(s)));
+    json_object_set_new(o, "energy_wh", mot_json_number(energy_wh(s)));
+    if (s->graph == NULL) { json_object_set_new(o, "steps", steps_json(s)); }
+    json_object_set_new(o, "devices", devices_json(s));
+    char *text = mot_json_text(o);
+    puts(text);
+    free(text);
+    json_decref(o);
+}
+
+static void print_text(const struct sim *s)
+{
+    const double makespan = s->result.makespan_s;
+    printf("%s on %s, policy %s, seed %lld\n", s->graph ? s->graph->name : s->workload.name,
+           s->machine.name, s->policy, (long long)s->config.seed);
+    if (s->graph == NULL) {
+        printf("\n%6s %12s %12s %12s %10s\n", "step", "end", "generated", "tokens", "staleness");
+    }
+    for (int i = 0; i < s->result.n_steps; i++) {
+        const struct mot_workload_step *step = &s->result.steps[i];
+        printf("%6d %10.3f s %10.3f s %12lld %6.2f (%d)\n", i + 1, step->end_s, step->generate_s,
+               (long long)step->answer_tokens, step->staleness_mean, step->staleness_max);
+    }
+    printf("\n%-24s %8s %8s %8s %8s\n", "device", "busy", "transfer", "idle", "tasks");
+    for (int i = 0; i < s->machine.n_devices; i++) {
+        const struct mot_simulated_use *u = &s->use[i];
+        char name[256];
+        mot_machine_device_name(&s->machine, i, name, sizeof(name));
+        printf("%-24s %6.1f %% %6.1f %% %6.1f %% %8d\n", name, 100.0 * u->busy_s / makespan,
+               100.0 * u->wait_s / makespan, 100.0 * (makespan - u->busy_s - u->wait_s) / makespan,
+               u->tasks);
+    }
+    printf("\nmakespan %.6g s", makespan);
+    if (s->graph == NULL) { printf(", %.6g tokens/s", (double)tokens_of(s) / makespan); }
+    if (!isnan(price(s))) { printf(", price %.4g", price(s)); }
+    if (!isnan(energy_wh(s))) { printf(", energy %.4g Wh", energy_wh(s)); }
+    puts("");
+}
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+static int simulate(void *argument)
+{
+    struct sim *s = argument;
+    if (s->config.trace) { setenv("MOTLEY_TRACE", s->config.trace, 1); }
+    const struct mot_start_options start = {
+        .policy = s->config.policy, .policies = mot_policies, .stage_name = mot_stage_name};
+    if (mot_start(&start)) { return 1; }
+    snprintf(s->policy, sizeof(s->policy), "%s", mot_policy_name());
+    int error = 0;
+    if (s->graph != NULL) {
+        error = mot_graph_simulate(s->graph, &s->result.makespan_s);
+    } else {
+        error = mot_workload_run(&s->workload, (uint64_t)s->config.seed, &s->result);
+    }
+    s->use = mot_alloc_zeroed((size_t)s->machine.n_devices, sizeof(*s->use));
+    for (int i = 0; i < s->machine.n_devices; i++) { s->use[i] = mot_simulated_use(i); }
+    mot_stop();
+    if (error) { return 1; }
+    if (s->config.json) {
+        print_json(s);
+    } else {
+        print_text(s);
+    }
+    if (fflush(stdout) == 0 && !ferror(stdout)) { return 0; }
+    mot_fail(errno ? errno : EIO, "standard output: not all results could be written");
+    return 1;
+}
+
+char *mot_sim_program(void)
+{
+    const char *named = getenv("MOTLEY_SIM_PROGRAM");
+    char own[PATH_MAX], *path;
+    const ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+    if (n < 0) {
+        mot_fail(errno, "/proc/self/exe: %s", strerror(errno));
+        return NULL;
+    }
+    own[n] = '\0';
+    if (MOT_SIMULATES) { return mot_strdup(own); }
+    char *slash = strrchr(own, '/');
+    path = named && *named ? mot_strdup(named)
+                           : mot_format("%.*s/sim/motley", (int)(slash - own), own);
+    if (access(path, X_OK) == 0) { return path; }
+    mot_fail(ENOENT,
+             "no simulator at %s: tools/setup --sim, then cmake -S . -B %.*s/sim -DMOT_SIM=ON and "
+             "cmake --build %.*s/sim",
+             path, (int)(slash - own), own, (int)(slash - own), own);
+    free(path);
+    return NULL;
+}
+
+/* The simulator's program with the same words; returns only where that fails. */
+static int hand_over(char **argv)
+{
+    char *program = mot_sim_program();
+    if (program == NULL) { return 1; }
+    fflush(NULL);
+    execv(program, argv);
+    mot_fail(errno, "%s: %s", program, strerror(errno));
+    free(program);
+    return 1;
+}
+
+int mot_app_sim(int argc, char **argv)
+{
+    struct sim s = {0};
+    const int status = mot_options_parse(options, &s.config, argc, argv, 1, NULL, usage);
+    if (status != 0) { return status < 0 ? 2 : 0; }
+    int code = load(&s);
+    if (code == 0 && !MOT_SIMULATES) {
+        code = hand_over(argv - 1);
+    } else if (code == 0) {
+        const struct mot_simulation simulation = {
+            .machine = &s.machine, .dtype = s.workload.dtype, .seed = (uint64_t)s.config.seed};
+        code = mot_simulate(&simulation, simulate, &s);
+        if (code < 0) { code = 1; }
+    }
+    unload(&s);
+    return code;
+}
