@@ -81,9 +81,9 @@ void mot_cpu_linear_pack(struct mot_exec *e, int N, int K, const float *w, float
 void mot_cpu_linear_packed(struct mot_exec *e, int M, int N, int K, const float *x,
                            const float *packed, const float *bias, float *y)
 {
-    struct mot_product p = mot_product_forward(M, N, K);
-    p.packed = 1;
-    mot_matmul(e->arena, &p, x, packed, y);
+    (void)e;
+    const struct mot_product p = mot_product_forward(M, N, K);
+    mot_matmul_packed(&p, x, packed, y);
     add_bias(M, N, bias, y);
 }
 

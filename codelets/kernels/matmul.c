@@ -97,23 +97,6 @@ static dnnl_memory_desc_t desc_matrix(int rows, int cols, int row_stride, int co
     return desc;
 }
 
-/* Of a layout that the primitive may choose. */
-static dnnl_memory_desc_t desc_any(int rows, int cols)
-{
-    const dnnl_dims_t dims = {rows, cols};
-    dnnl_memory_desc_t desc;
-    CHECK(dnnl_memory_desc_create_with_tag(&desc, 2, dims, dnnl_f32, dnnl_format_tag_any));
-    return desc;
-}
-
-static dnnl_memory_desc_t desc_chosen(const struct description *d)
-{
-    dnnl_memory_desc_t desc;
-    CHECK(dnnl_memory_desc_clone(
-        &desc, dnnl_primitive_desc_query_md(d->primitive, dnnl_query_weights_md, 0)));
-    return desc;
-}
-
 static dnnl_status_t describe_primitive(struct description *d)
 {
     return dnnl_matmul_primitive_desc_create(&d->primitive, engine, d->a, d->b, NULL, d->c,
@@ -137,19 +120,6 @@ static dnnl_memory_desc_t desc_matrix(int rows, int cols, int row_stride, int co
     return desc;
 }
 
-static dnnl_memory_desc_t desc_any(int rows, int cols)
-{
-    const dnnl_dims_t dims = {rows, cols};
-    dnnl_memory_desc_t desc;
-    CHECK(dnnl_memory_desc_init_by_tag(&desc, 2, dims, dnnl_f32, dnnl_format_tag_any));
-    return desc;
-}
-
-static dnnl_memory_desc_t desc_chosen(const struct description *d)
-{
-    return *dnnl_primitive_desc_query_md(d->primitive, dnnl_query_weights_md, 0);
-}
-
 static dnnl_status_t describe_primitive(struct description *d)
 {
     dnnl_matmul_desc_t desc;
@@ -170,30 +140,11 @@ static void description_destroy(struct description *d)
     free_matrices(d);
 }
 
-/* The packed layout of b: what the primitive prefers at decoding's size for
- * one thread: the choice depends on the team, and a copy is read by any.  Its kernels for other
- * numbers of rows and threads read the same one (the self-test sees to that). */
-static dnnl_memory_desc_t desc_packed(const struct mot_product *p)
-{
-    enum { ROWS = 32 };
-    struct description d;
-    d.a = desc_matrix(ROWS, p->k, p->k, 1);
-    d.b = desc_any(p->k, p->n);
-    d.c = desc_matrix(ROWS, p->n, p->n, 1);
-    CHECK(dnnl_primitive_attr_create(&d.attr));
-    const int team = mot_team_set(1);
-    CHECK(describe_primitive(&d));
-    mot_team_set(team);
-    const dnnl_memory_desc_t packed = desc_chosen(&d);
-    description_destroy(&d);
-    return packed;
-}
-
 static void description_create(struct description *d, const struct mot_product *p)
 {
     dnnl_post_ops_t post_ops;
     d->a = desc_matrix(p->m, p->k, p->a_row, p->a_col);
-    d->b = p->packed ? desc_packed(p) : desc_matrix(p->k, p->n, p->b_row, p->b_col);
+    d->b = desc_matrix(p->k, p->n, p->b_row, p->b_col);
     d->c = desc_matrix(p->m, p->n, p->c_row, 1);
     CHECK(dnnl_primitive_attr_create(&d->attr));
     CHECK(dnnl_primitive_attr_set_scratchpad_mode(d->attr, dnnl_scratchpad_mode_user));
@@ -313,7 +264,6 @@ void mot_matmul_by(enum mot_matmul_path path, struct mot_arena *arena, const str
 {
     if (p->m == 0 || p->n == 0) { return; }
     MOT_ASSERT(p->m > 0 && p->n > 0 && p->k > 0);
-    MOT_ASSERT(!p->packed || (p->use == MOT_MATMUL_FORWARD && path != MOT_MATMUL_OWN));
     if (path == MOT_MATMUL_OWN) {
         mot_matmul_own(arena, p, a, b, c);
     } else if (path == MOT_MATMUL_PAIRED && p->m == 1) {
@@ -346,53 +296,4 @@ void mot_matmul(struct mot_arena *arena, const struct mot_product *p, const floa
                 const float *b, float *c)
 {
     mot_matmul_by(mot_matmul_path_of(p->use), arena, p, a, b, c);
-}
-
-/* ---- Packed weights -------------------------------------------------------------------------- */
-
-static _Atomic int packing_forbidden;
-
-void mot_matmul_forbid_packing(void)
-{
-    packing_forbidden = 1;
-}
-
-size_t mot_matmul_pack_bytes(const struct mot_product *p)
-{
-    if (packing_forbidden || mot_matmul_path_of(p->use) == MOT_MATMUL_OWN) { return 0; }
-    pthread_once(&once, start_once);
-    struct mot_product packed = *p;
-    packed.packed = 1;
-    struct description d;
-    description_create(&d, &packed);
-    const size_t bytes = dnnl_memory_desc_get_size(MEMORY_DESC(d.b));
-    description_destroy(&d);
-    return (bytes + 63) / 64 * 64;
-}
-
-void mot_matmul_pack(const struct mot_product *p, const float *b, float *packed)
-{
-    struct cache *cache = cache_of_thread();
-    struct description from, to;
-    struct mot_product target = *p;
-    target.packed = 1;
-    description_create(&from, p);
-    description_create(&to, &target);
-    dnnl_primitive_desc_t desc;
-    dnnl_primitive_t primitive;
-    dnnl_memory_t plain, result;
-    CHECK(dnnl_reorder_primitive_desc_create(&desc, MEMORY_DESC(from.b), engine, MEMORY_DESC(to.b),
-                                             engine, NULL));
-    CHECK(dnnl_primitive_create(&primitive, desc));
-    CHECK(dnnl_memory_create(&plain, MEMORY_DESC(from.b), engine, (void *)(uintptr_t)b));
-    CHECK(dnnl_memory_create(&result, MEMORY_DESC(to.b), engine, packed));
-    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, result}};
-    CHECK(dnnl_primitive_execute(primitive, cache->stream, 2, args));
-    CHECK(dnnl_stream_wait(cache->stream));
-    CHECK(dnnl_memory_destroy(plain));
-    CHECK(dnnl_memory_destroy(result));
-    CHECK(dnnl_primitive_destroy(primitive));
-    CHECK(dnnl_primitive_desc_destroy(desc));
-    description_destroy(&to);
-    description_destroy(&from);
 }

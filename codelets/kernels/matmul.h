@@ -31,7 +31,6 @@ struct mot_product {
     int m, n, k;
     int a_row, a_col, b_row, b_col, c_row;
     int accumulate;
-    int packed; /* FORWARD only: b is what mot_matmul_pack made of it; not by the path OWN */
 };
 
 /* Rows of one product of the weight gradient.  Above 1024 oneDNN 2.6 lets several threads sum over
@@ -47,12 +46,13 @@ void mot_matmul_by(enum mot_matmul_path path, struct mot_arena *arena, const str
 void mot_matmul_own(struct mot_arena *arena, const struct mot_product *p, const float *a,
                     const float *b, float *c);
 
-/* Packed weights: b in the order in which the primitive reads it.  The plain b is rearranged in
- * every product, which costs a large part of one of few rows.  Bytes that b of this product takes
- * packed, a multiple of 64; 0: there is no packed form, or the self-test found other bits with
- * it. */
+/* Packed weights: b of a FORWARD product in the order in which mot_matmul_packed reads it
+ * (matmul_packed.c), which gives the bits of mot_matmul.  The plain b is rearranged in every
+ * product, which costs a large part of one of few rows.  pack_bytes: what b of this n and k takes,
+ * a multiple of 64; 0: the self-test found other bits, and there is none.  m does not matter. */
 size_t mot_matmul_pack_bytes(const struct mot_product *p);
 void mot_matmul_pack(const struct mot_product *p, const float *b, float *packed);
+void mot_matmul_packed(const struct mot_product *p, const float *a, const float *packed, float *c);
 void mot_matmul_forbid_packing(void); /* from here on; the self-test's */
 
 enum mot_matmul_path mot_matmul_path_of(enum mot_matmul_use use);

@@ -106,8 +106,7 @@ static int packed_holds(struct mot_arena *arena, struct layer l)
     const enum mot_matmul_path path = mot_matmul_path_of(MOT_MATMUL_FORWARD);
     const size_t mark = mot_arena_mark(arena);
     const size_t k = (size_t)l.K, n = (size_t)l.N;
-    struct mot_product p = mot_product_forward(ROWS, l.N, l.K), packed = p;
-    packed.packed = 1;
+    struct mot_product p = mot_product_forward(ROWS, l.N, l.K);
     float *a = mot_arena_take(arena, ROWS * k * sizeof(float));
     float *b = mot_arena_take(arena, n * k * sizeof(float));
     float *whole = mot_arena_take(arena, ROWS * n * sizeof(float));
@@ -120,13 +119,12 @@ static int packed_holds(struct mot_arena *arena, struct layer l)
     int ok = 1;
     for (size_t i = 0; i < sizeof(row_counts) / sizeof(row_counts[0]) && ok; i++) {
         const size_t first = (7 * i + 3) % (size_t)(ROWS - row_counts[i]);
-        packed.m = row_counts[i];
+        p.m = row_counts[i];
         const int team = mot_team_size();
         if (i % 2 == 1) { with_team(1); }
-        ok = is_batch_reduce(&packed);
-        if (ok) { mot_matmul_by(path, arena, &packed, a + first * k, packed_b, part); }
+        mot_matmul_packed(&p, a + first * k, packed_b, part);
         with_team(team);
-        ok = ok && same(part, whole + first * n, (size_t)packed.m * n);
+        ok = same(part, whole + first * n, (size_t)p.m * n);
     }
     mot_arena_reset(arena, mark);
     return ok;

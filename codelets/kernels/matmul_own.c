@@ -2,66 +2,10 @@
  * and mot_matmul_self_test.  An element is one chain of fused multiply-adds over ascending k (from
  * c itself with accumulate), so nothing else of the call can change it.
  *
- * Columns of b are packed into panels of PANEL columns and DEPTH rows that stay in the second-level
- * cache; rows of a are taken ROWS at a time, whose sums fill the registers (Goto & van de Geijn
- * 2008, "Anatomy of high-performance matrix multiplication", without packing a). */
-#include "matmul.h"
-#include "parallel.h"
-#include "vec16.h"
+ * Columns of b are packed into panels of DEPTH rows that stay in the second-level cache. */
+#include "matmul_tile.h"
 
-enum {
-#if defined(__AVX512F__)
-    VECTORS = 4,
-#else
-    VECTORS = 1, /* half the registers, each half as wide */
-#endif
-    PANEL = 16 * VECTORS,
-    ROWS = 6,
-    DEPTH = 1024
-};
-
-/* Rows k .. k + depth - 1 of columns j .. j + n - 1 of b as (depth, PANEL), padded with zeros. */
-static void panel_pack(const struct mot_product *p, const float *b, int k, int depth, int j, int n,
-                       float *panel)
-{
-    const float *from = b + (size_t)k * (size_t)p->b_row + (size_t)j * (size_t)p->b_col;
-    if (n < PANEL) { memset(panel, 0, (size_t)depth * PANEL * sizeof(float)); }
-    if (p->b_col == 1) {
-        for (int d = 0; d < depth; d++) {
-            memcpy(panel + (size_t)d * PANEL, from + (size_t)d * (size_t)p->b_row,
-                   (size_t)n * sizeof(float));
-        }
-        return;
-    }
-    for (int c = 0; c < n; c += 16) {
-        for (int d = 0; d < depth; d += 16) {
-            v16_transpose(from + (size_t)c * (size_t)p->b_col + d, (size_t)p->b_col,
-                          mot_min(16, n - c), mot_min(16, depth - d), panel + (size_t)d * PANEL + c,
-                          PANEL);
-        }
-    }
-}
-
-/* sum[r][..] += a[r][d] panel[d][..] over ascending d. */
-V16_INLINE void tile_n(int R, int depth, const float *a, size_t a_row, size_t a_col,
-                       const float *panel, float (*sum)[PANEL])
-{
-    v16 s[ROWS][VECTORS];
-    for (int r = 0; r < R; r++) {
-        for (int v = 0; v < VECTORS; v++) { s[r][v] = v16_load(sum[r] + 16 * v); }
-    }
-    for (int d = 0; d < depth; d++) {
-        v16 b[VECTORS];
-        for (int v = 0; v < VECTORS; v++) { b[v] = v16_load(panel + (size_t)d * PANEL + 16 * v); }
-        for (int r = 0; r < R; r++) {
-            const v16 x = v16_all(a[(size_t)r * a_row + (size_t)d * a_col]);
-            for (int v = 0; v < VECTORS; v++) { s[r][v] = v16_fma(x, b[v], s[r][v]); }
-        }
-    }
-    for (int r = 0; r < R; r++) {
-        for (int v = 0; v < VECTORS; v++) { v16_store(sum[r] + 16 * v, s[r][v]); }
-    }
-}
+enum { DEPTH = 1024 };
 
 /* Rows i .. i + R - 1 of c, columns j .. j + n - 1, take what one panel gives them. */
 static void tile_run(const struct mot_product *p, const float *a, int i, int R, int k, int depth,
@@ -75,27 +19,12 @@ static void tile_run(const struct mot_product *p, const float *a, int i, int R, 
         memcpy(sum[r], to + (size_t)r * (size_t)p->c_row, (size_t)n * sizeof(float));
     }
     const size_t a_row = (size_t)p->a_row, a_col = (size_t)p->a_col;
-    const float *from = a + (size_t)i * a_row + (size_t)k * a_col;
-    switch (R) {
-    case 1:
-        tile_n(1, depth, from, a_row, a_col, panel, sum);
-        break;
-    case 2:
-        tile_n(2, depth, from, a_row, a_col, panel, sum);
-        break;
-    case 3:
-        tile_n(3, depth, from, a_row, a_col, panel, sum);
-        break;
-    case 4:
-        tile_n(4, depth, from, a_row, a_col, panel, sum);
-        break;
-    case 5:
-        tile_n(5, depth, from, a_row, a_col, panel, sum);
-        break;
-    default:
-        tile_n(ROWS, depth, from, a_row, a_col, panel, sum);
-        break;
-    }
+    const struct tile tile = {.a = a + (size_t)i * a_row + (size_t)k * a_col,
+                              .a_row = a_row,
+                              .a_col = a_col,
+                              .panel = panel,
+                              .depth = depth};
+    tile_add(R, &tile, sum);
     for (int r = 0; r < R; r++) {
         memcpy(to + (size_t)r * (size_t)p->c_row, sum[r], (size_t)n * sizeof(float));
     }
