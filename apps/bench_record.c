@@ -122,19 +122,19 @@ static void print_cost(const struct record_config *c, const char *policy, int wo
  * code. */
 static int run_once(const struct record_config *c, const char *path, int quiet, struct cost *cost)
 {
-    const int code = mot_app_start(&c->machine);
+    int code = mot_app_start(&c->machine);
     if (code != MOT_EXIT_OK) { return code; }
     int error = path ? mot_trace_open(path) : 0;
     if (error == 0) { error = measure(c->tasks, cost); }
     char *policy = mot_strdup(mot_policy_name());
     const int workers = mot_cpu_workers();
-    mot_app_stop();
-    if (error == 0 && !quiet) {
+    code = mot_app_stop(mot_app_exit_code(error));
+    if (code == MOT_EXIT_OK && !quiet) {
         const struct mot_trace_stats stats = mot_trace_last_stats();
         print_cost(c, policy, workers, cost, path ? &stats : NULL);
     }
     free(policy);
-    return mot_app_exit_code(error);
+    return code;
 }
 
 static int by_worker_us(const void *a, const void *b)

@@ -20,7 +20,7 @@ function(mot_sources)
 endfunction()
 
 # The thread sanitizer runs what has threads of ours and no OpenMP to speak of.
-set(MOT_THREAD_TESTS hello_graph staleness start task trace)
+set(MOT_THREAD_TESTS hello_graph policy_library staleness start task trace)
 
 # mot_test(NAME [ARGS...] [NEEDS PROGRAM...]): tests/test_NAME.c, exit 77 = skipped.  A StarPU of its
 # own state folder, and as few workers as every machine has.  NEEDS: programs of ours that it runs.
