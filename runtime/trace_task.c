@@ -268,14 +268,15 @@ static struct running {
 static int tell_end(int worker, const struct starpu_task *task, double end_us)
 {
     struct running *r = &running[worker];
-    if (!atomic_load_explicit(&r->t, memory_order_relaxed)) { return 0; }
+    if (!atomic_load_explicit(&r->t, memory_order_acquire)) { return 0; } /* what was told may go */
     pthread_mutex_lock(&r->mutex);
     struct mot_trace_task *t = atomic_load(&r->t);
     const int is_it = t && (!task || t->task == task);
     if (is_it) {
         tell_task(t, worker, end_us > 0.0 ? end_us : starpu_timing_now());
+        void *others = t->hint ? NULL : t; /* ours goes with its state, from the next line on */
         atomic_store(&r->t, NULL);
-        if (!t->hint) { free(t); }
+        free(others);
     }
     pthread_mutex_unlock(&r->mutex);
     return is_it;

@@ -35,15 +35,18 @@ static struct starpu_codelet add = {
 int main(void)
 {
     if (starpu_init(NULL)) { return 2; }
+    static int vectors[ROUNDS][LENGTH], numbers[ROUNDS][NUMBERS];
     int total = 0, refused = 0;
     starpu_data_handle_t all;
     starpu_variable_data_register(&all, STARPU_MAIN_RAM, (uintptr_t)&total, sizeof(total));
     for (int round = 0; round < ROUNDS && !refused; round++) {
         starpu_data_handle_t vector, number[NUMBERS];
-        starpu_vector_data_register(&vector, -1, 0, LENGTH, sizeof(int));
+        starpu_vector_data_register(&vector, STARPU_MAIN_RAM, (uintptr_t)vectors[round], LENGTH,
+                                    sizeof(int));
         refused |= starpu_task_insert(&fill, STARPU_W, vector, 0);
         for (int i = 0; i < NUMBERS && !refused; i++) {
-            starpu_variable_data_register(&number[i], -1, 0, sizeof(int));
+            starpu_variable_data_register(&number[i], STARPU_MAIN_RAM,
+                                          (uintptr_t)&numbers[round][i], sizeof(int));
             refused |= starpu_task_insert(&sum, STARPU_R, vector, STARPU_W, number[i], 0);
             refused |= starpu_task_insert(&add, STARPU_R, number[i], STARPU_RW, all, 0);
             starpu_data_unregister_submit(number[i]);
