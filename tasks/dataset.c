@@ -342,7 +342,7 @@ int mot_dataset_at(const struct mot_dataset *dataset, uint64_t seed, int shuffle
     uint32_t at = (uint32_t)(position % n);
     if (!shuffle) { return (int)at; }
     int half_bits = 1;
-    while (half_bits < 15 && (1u << 2 * half_bits) < n) { half_bits++; }
+    while ((uint64_t)1 << 2 * half_bits < n) { half_bits++; } /* 16 at most, for 2^31 - 1 */
     do {
         at = permute(seed, epoch, half_bits, at);
     } while (at >= n); /* stays within 0..n-1 */

@@ -2,6 +2,7 @@
  * (peers row 23); each kind of bad row is one message with file and line; the training order is
  * a permutation in each epoch and depends on seed and position alone.
  * Run: test_dataset (needs no data). */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -241,11 +242,32 @@ static int stop(void **state)
     return unlink(path);
 }
 
+/* As many examples as an int can count: positions give each its own, of the whole range. */
+static void test_order_of_most_examples(void **state)
+{
+    (void)state;
+    enum { POSITIONS = 4000 };
+    static int at[POSITIONS];
+    const struct mot_dataset dataset = {.n = INT_MAX};
+    int upper = 0;
+    for (int i = 0; i < POSITIONS; i++) {
+        const int64_t position = (int64_t)i * (INT_MAX / POSITIONS);
+        at[i] = mot_dataset_at(&dataset, 5, 1, position);
+        assert_in_range(at[i], 0, INT_MAX - 1);
+        upper += at[i] >= 1 << 30;
+        for (int k = 0; k < i; k++) { assert_int_not_equal(at[k], at[i]); }
+    }
+    assert_in_range(upper, POSITIONS * 45 / 100, POSITIONS * 55 / 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prompts), cmocka_unit_test(test_completions),
-        cmocka_unit_test(test_one_bos), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_prompts),
+        cmocka_unit_test(test_completions),
+        cmocka_unit_test(test_one_bos),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_order_of_most_examples),
         cmocka_unit_test(test_order),
     };
     return cmocka_run_group_tests(tests, start, stop);
