@@ -3,6 +3,7 @@
 #include "error.h"
 #include "file.h"
 #include "model.h"
+#include "tiny_model.h"
 #include "tokenizer.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -15,9 +16,9 @@ int mot_app_convert(int argc, char **argv);
 
 static const char usage[] =
     "usage: motley convert IN OUT\n\n"
-    "Reads a model (a GGUF file, or a HF directory with config.json and safetensors) and writes "
-    "it\n"
-    "as a HF directory: config.json, generation_config.json, model.safetensors (float32) and the\n"
+    "Reads a model (a GGUF file, a HF directory with config.json and safetensors, or the embedded\n"
+    "tiny:SEED) and writes it as a HF directory: config.json, generation_config.json, "
+    "model.safetensors (float32) and the\n"
     "tokenizer's files.  OUT must be a new name or an empty directory; on failure there is no "
     "OUT.\n";
 
@@ -49,6 +50,10 @@ static int check_out(const char *out)
 /* The tokenizer, or NULL for a HF directory that has none. */
 static int load_tokenizer(const char *in, struct mot_tokenizer **tokenizer)
 {
+    if (mot_tiny_model_is(in)) {
+        *tokenizer = mot_tokenizer_bytes();
+        return 0;
+    }
     char *directory = mot_format("%s/.", in), *file = mot_format("%s/tokenizer.json", in);
     const int without = access(directory, F_OK) == 0 && access(file, F_OK) != 0;
     free(directory);
@@ -84,11 +89,12 @@ static int convert(const char *in, const char *out)
 {
     struct mot_tokenizer *tokenizer;
     struct mot_model model;
+    const int tiny = mot_tiny_model_is(in);
     int status = check_out(out);
-    if (!status) { status = mot_model_read_info(in, &model.info); } /* is it a model at all? */
+    if (!status && !tiny) { status = mot_model_read_info(in, &model.info); } /* a model at all? */
     if (!status) { status = load_tokenizer(in, &tokenizer); }
     if (status) { return status; }
-    status = mot_model_load(in, &model);
+    status = tiny ? mot_tiny_model_init(in, &model) : mot_model_load(in, &model);
     if (!status) {
         status = write_out(out, &model, tokenizer);
         if (!status) {

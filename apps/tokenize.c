@@ -3,6 +3,7 @@
 #include "json.h"
 #include "line_reader.h"
 #include "options.h"
+#include "tiny_model.h"
 #include "tokenizer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static const struct mot_option options[] = {
     {.name = "model",
      .type = MOT_OPTION_STRING,
      .offset = offsetof(struct tokenize_config, model),
-     .help = "HF directory, tokenizer.json or GGUF file; \"bytes\" is the demo's tokenizer."},
+     .help = "HF directory, tokenizer.json or GGUF file; \"bytes\" or tiny:SEED: the demo's."},
     {.name = "add_bos",
      .type = MOT_OPTION_BOOL,
      .offset = offsetof(struct tokenize_config, add_bos),
@@ -91,6 +92,17 @@ static int tokenize_file(const struct mot_tokenizer *tokenizer,
     return status;
 }
 
+/* Those of the embedded model too, as other commands name it. */
+static int load_tokenizer(const char *model, struct mot_tokenizer **tokenizer)
+{
+    uint64_t seed;
+    const int tiny = mot_tiny_model_is(model);
+    if (!tiny && strcmp(model, "bytes") != 0) { return mot_tokenizer_load(model, tokenizer); }
+    const int status = tiny ? mot_tiny_model_seed(model, &seed) : 0;
+    if (status == 0) { *tokenizer = mot_tokenizer_bytes(); }
+    return status;
+}
+
 int mot_app_tokenize(int argc, char **argv)
 {
     struct tokenize_config config = {.model = NULL};
@@ -100,10 +112,8 @@ int mot_app_tokenize(int argc, char **argv)
     int exit_code = status == 1 ? 0 : 2;
     if (status == 0 && files.n != 1) {
         mot_fail(EINVAL, "tokenize: one FILE (or -) is needed, %d are given", files.n);
-    } else if (status == 0 && strcmp(config.model, "bytes") == 0) {
-        tokenizer = mot_tokenizer_bytes();
     } else if (status == 0) {
-        exit_code = mot_tokenizer_load(config.model, &tokenizer) ? 1 : 0;
+        exit_code = load_tokenizer(config.model, &tokenizer) ? 1 : 0;
     }
     if (tokenizer) { exit_code = tokenize_file(tokenizer, &config, files.item[0]) ? 1 : 0; }
     mot_tokenizer_destroy(tokenizer);

@@ -26,16 +26,25 @@ static void widen(struct mot_model *model)
     }
 }
 
-int mot_tiny_model_init(const char *path, struct mot_model *model)
+int mot_tiny_model_seed(const char *path, uint64_t *seed)
 {
     const char *digits = path + strlen(prefix);
     char *end;
     errno = 0;
-    const unsigned long long seed = strtoull(digits, &end, 10);
+    const unsigned long long value = strtoull(digits, &end, 10);
     if (errno != 0 || *digits < '0' || *digits > '9' || *end != '\0') {
         return mot_fail(EINVAL, "model '%s': 'tiny:' is followed by a whole number, the seed",
                         path);
     }
+    *seed = value;
+    return 0;
+}
+
+int mot_tiny_model_init(const char *path, struct mot_model *model)
+{
+    uint64_t seed;
+    int error = mot_tiny_model_seed(path, &seed);
+    if (error) { return error; }
     /* 0.83 million parameters; wide enough to learn two-digit sums in a few hundred steps. */
     struct mot_model_info info = {
         .architecture = "LlamaForCausalLM",
@@ -57,7 +66,7 @@ int mot_tiny_model_init(const char *path, struct mot_model *model)
     info.pad_id = info.eos_id;
     info.eos_ids[info.n_eos_ids++] = info.eos_id;
     mot_tokenizer_destroy(tokenizer);
-    const int error = mot_model_init(model, &info, seed);
+    error = mot_model_init(model, &info, seed);
     if (error == 0) { widen(model); }
     return error;
 }

@@ -3,6 +3,7 @@
  * and neither leaves anything behind. */
 #include "model.h"
 #include "scratch.h"
+#include "tiny_model.h"
 #include "tokenizer.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,6 +47,35 @@ static void test_gguf(void **state)
     free(out);
 }
 
+/* The embedded model, which the other commands call tiny:SEED too. */
+static void test_tiny(void **state)
+{
+    (void)state;
+    char *out = scratch_path("tiny"), *words = mot_format("tiny:3 %s", out);
+    struct mot_model from, to;
+    assert_int_equal(convert(words), 0);
+    assert_int_equal(mot_tiny_model_init("tiny:3", &from), 0);
+    assert_int_equal(mot_model_load(out, &to), 0);
+    assert_memory_equal(from.groups[0], to.groups[0], from.layout.group_floats[0] * sizeof(float));
+    mot_model_destroy(&from);
+    mot_model_destroy(&to);
+    char *command =
+        mot_format("cd %s && echo 12+3= | %s/motley tokenize --model tiny:3 - >ids-a && "
+                   "echo 12+3= | %s/motley tokenize --model %s - >ids-b && cmp ids-a ids-b",
+                   scratch_directory, MOT_BINARY_DIR, MOT_BINARY_DIR, out);
+    assert_int_equal(system(command), 0);
+    free(command);
+    free(words);
+    words = mot_format("tiny:x %s-x", out);
+    assert_int_equal(convert(words), 1);
+    command =
+        mot_format("%s/motley tokenize --model tiny:x - 2>/dev/null </dev/null", MOT_BINARY_DIR);
+    assert_int_equal(system(command) >> 8, 1);
+    free(command);
+    free(words);
+    free(out);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -71,6 +101,7 @@ int main(void)
     scratch_begin("test_convert");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gguf),
+        cmocka_unit_test(test_tiny),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
