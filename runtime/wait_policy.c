@@ -10,9 +10,57 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#ifdef _OPENMP
+/* libgomp complains of a wrong OMP_NUM_THREADS in lines of its own when it is loaded, before main()
+ * and again after the program has started itself, so it must not see one.  This runs before any
+ * library's constructors: no functions of theirs here, nor of the sanitizers'. */
+static const char *wrong_threads;
+
+/* "4", or "4,2" for nested teams; blanks around numbers. */
+__attribute__((no_sanitize("address", "undefined", "thread"))) static int
+are_counts(const char *text)
+{
+    for (;; text++) {
+        long value = 0;
+        while (*text == ' ') { text++; }
+        for (; *text >= '0' && *text <= '9'; text++) {
+            value = value < 1000000 ? 10 * value + *text - '0' : value;
+        }
+        while (*text == ' ') { text++; }
+        if (value < 1 || (*text != ',' && *text != 0)) { return 0; }
+        if (*text == 0) { return 1; }
+    }
+}
+
+__attribute__((no_sanitize("address", "undefined", "thread"))) static void
+hide_wrong_threads(int argc, char **argv, char **environment)
+{
+    static const char name[] = "OMP_NUM_THREADS=";
+    (void)argc, (void)argv;
+    char **kept = environment;
+    for (char **e = environment; *e; e++) {
+        size_t n = 0;
+        while (name[n] && (*e)[n] == name[n]) { n++; }
+        if (name[n] || are_counts(*e + n)) {
+            *kept++ = *e;
+        } else {
+            wrong_threads = *e + n;
+        }
+    }
+    *kept = NULL;
+}
+__attribute__((section(".preinit_array"),
+               used)) static void (*const before_libraries)(int, char **,
+                                                            char **) = hide_wrong_threads;
+#endif
+
 void mot_program_begin(char **argv)
 {
 #ifdef _OPENMP
+    if (wrong_threads) {
+        mot_warn("OMP_NUM_THREADS: '%s' is no number of threads; it is as if not set",
+                 wrong_threads);
+    }
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) { return; }
     char path[4096];
     const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
