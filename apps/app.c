@@ -102,7 +102,6 @@ int mot_app_model_load(struct mot_app_model *m, const struct mot_model_config *c
         error = mot_fail(EINVAL, "%s: the tokenizer has %d ids, the model only %d rows",
                          config->model, ids, model.info.shape.vocab_size);
     }
-    if (error == 0) { error = mot_matmul_self_test(&model.info.shape); }
     if (error == 0) { error = mot_actor_create(&m->actor, &model, &actor); }
     mot_model_destroy(&model);
     if (error) {

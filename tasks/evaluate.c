@@ -79,6 +79,8 @@ int mot_evaluate(struct mot_actor *actor, const struct mot_dataset *dataset,
     struct mot_evaluation r = {.n = limit > 0 && limit < all ? limit : all,
                                .samples = options->samples};
     struct evaluation e = {.dataset = dataset, .options = options};
+    int error = mot_rollout_check_counts(r.n, r.samples); /* before anything of that size is made */
+    if (error) { return error; }
     struct mot_prompt *prompts = mot_alloc((size_t)r.n * sizeof(*prompts));
     for (int i = 0; i < r.n; i++) {
         const struct mot_ids *ids = &dataset->examples[i].prompt;
@@ -88,8 +90,8 @@ int mot_evaluate(struct mot_actor *actor, const struct mot_dataset *dataset,
     const struct mot_rollout_listener listener = {.row = row_ended, .context = &e};
     const double start_us = starpu_timing_now();
     struct mot_rollout *rollout;
-    const int error = mot_rollout_start(actor, mot_actor_read(actor), prompts, r.n, r.samples,
-                                        &options->rollout, &listener, &rollout);
+    error = mot_rollout_start(actor, mot_actor_read(actor), prompts, r.n, r.samples,
+                              &options->rollout, &listener, &rollout);
     if (error == 0) {
         mot_rollout_wait(rollout);
         summarise(&e, rollout, &r);

@@ -25,7 +25,7 @@ static void create_row(struct mot_row *row, struct mot_group *g, int sample, int
 }
 
 /* What the tasks' random numbers can tell apart (generate.h), and an int count. */
-static int check_counts(int n_prompts, int samples)
+int mot_rollout_check_counts(int n_prompts, int samples)
 {
     enum { MOST = 65536 };
     if (n_prompts > MOST || samples > MOST) {
@@ -97,7 +97,7 @@ int mot_rollout_create(const struct mot_actor *actor, const struct mot_prompt *p
     starpu_pthread_mutex_init(&r->mutex, NULL);
     starpu_pthread_cond_init(&r->changed, NULL);
     r->groups = mot_alloc_zeroed((size_t)n_prompts, sizeof(struct mot_group));
-    int error = check_counts(n_prompts, samples);
+    int error = mot_rollout_check_counts(n_prompts, samples);
     if (error == 0) {
         error = create_groups(r, prompts, samples, actor->transformer.layout.shape.max_position,
                               options);

@@ -108,6 +108,10 @@ struct mot_rollout_listener {
     void *context;
 };
 
+/* Whether so many prompts with so many answers each may be generated at once: 0, or -EINVAL with a
+ * message. */
+int mot_rollout_check_counts(int n_prompts, int samples);
+
 struct mot_prompt {
     const int32_t *ids; /* borrowed until the rollout is destroyed */
     int n;

@@ -146,6 +146,16 @@ static void test_environment(void)
     }
     unsetenv("STARPU_NCPU");
     char *pipe = scratch_path("pipe");
+    static const char *const threads[] = {"0", "many", "2,", "-1"};
+    for (size_t i = 0; i < sizeof(threads) / sizeof(threads[0]); i++) {
+        static const char help[] = "--version";
+        setenv("OMP_NUM_THREADS", threads[i], 1);
+        check_message(help, program_run(help), 0, "OMP_NUM_THREADS");
+    }
+    setenv("OMP_NUM_THREADS", " 3, 2", 1);
+    program_must(0, "--version");
+    check(program_errors[0] == 0, "a right OMP_NUM_THREADS is refused: %s", program_errors);
+    unsetenv("OMP_NUM_THREADS");
     setenv("STARPU_SCHED_LIB", pipe, 1);
     check_message(line, program_run(line), 2, "/pipe is no file");
     unsetenv("STARPU_SCHED_LIB");
@@ -286,6 +296,29 @@ static void test_two_processes(void)
     free(line);
 }
 
+/* More answers than a rollout can have are refused before anything of that size is made: the old
+ * way took minutes and gigabytes first. */
+static void test_too_many_answers(void)
+{
+    enum { ROWS = 66000 };
+    struct bytes text = {0};
+    static const char row[] = "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+    for (int i = 0; i < ROWS; i++) { bytes_put(&text, row, strlen(row)); }
+    char *path = scratch_path("many.jsonl");
+    scratch_write(path, text.at, text.n);
+    free(text.at);
+    free(path);
+    static const char line[] = "eval " MODEL EXACT "--file @/many.jsonl --samples 500 --quiet";
+    struct rlimit before, limit;
+    getrlimit(RLIMIT_CPU, &before);
+    limit = before;
+    limit.rlim_cur = 40;
+    setrlimit(RLIMIT_CPU, &limit);
+    const int code = program_run(line);
+    setrlimit(RLIMIT_CPU, &before);
+    check_message(line, code, 1, "66000 prompts");
+}
+
 /* Results that cannot be written are an error, not silence. */
 static void test_full_output(void)
 {
@@ -303,6 +336,7 @@ int main(void)
     test_taken_directory();
     test_two_processes();
     test_full_output();
+    test_too_many_answers();
     test_three_prompts();
     test_all_masked();
     test_file_limit();

@@ -1,6 +1,6 @@
 # How Motley's own code is compiled, and one function per kind of thing that can be added.
 add_library(mot_flags INTERFACE)
-target_compile_options(mot_flags INTERFACE -Wall -Wextra -fno-math-errno -ffp-contract=off)
+target_compile_options(mot_flags INTERFACE -Wall -Wextra -Wvla -fno-math-errno -ffp-contract=off)
 target_compile_definitions(mot_flags INTERFACE _GNU_SOURCE MOT_VERSION="${PROJECT_VERSION}")
 if(MOT_NATIVE)
   target_compile_options(mot_flags INTERFACE -march=native)
