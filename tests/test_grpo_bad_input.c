@@ -2,7 +2,8 @@
  * (usage), nothing written or overwritten; a full disk before the run, while it saves, and a limit
  * on file sizes: exit code 1 and the checkpoint before stays good.  And what is odd but right:
  * peers row 5 (all answers cut off and masked: loss 0, no NaN, no update), row 37 (fewer prompts
- * than a step takes). Run it alone: ./test_grpo_bad_input */
+ * than a step takes; a prompt longer than the context is a message with its line, at the start).
+ * Run it alone: ./test_grpo_bad_input */
 #include "byte_model.h"
 #include "checkpoint.h"
 #include "program.h"
