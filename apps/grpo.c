@@ -27,6 +27,7 @@ struct run {
     struct mot_grpo_store *store; /* of the checkpoint, until the window has it */
     struct mot_grpo_window *window;
     struct mot_progress *progress;
+    double num_tokens;  /* since the run began, mot_grpo_tokens */
     double accuracy[2]; /* on eval_file: first and newest evaluation of this process */
     int evaluations;
 };
@@ -108,6 +109,10 @@ static int load_models(struct run *r)
     if (error == 0 && r->directory.resume_path != NULL) {
         error = mot_actor_load_optimizer(&r->model.actor, r->directory.resume_path);
         r->first_step = (int)r->directory.resume_step;
+        if (error == 0) {
+            error = mot_json_get_number(r->directory.resume_state, r->directory.resume_path,
+                                        "num_tokens", 0, 1e300, &r->num_tokens);
+        }
     }
     const struct mot_app_model_options frozen = {.temperature = c->sampling.temperature};
     if (error == 0 && c->beta > 0) {
@@ -206,6 +211,7 @@ static int log_step(struct run *r, int step, const struct mot_grpo_result *resul
 static int checkpoint(struct run *r)
 {
     json_t *state = json_object();
+    json_object_set_new(state, "num_tokens", mot_json_number(r->num_tokens));
     const struct mot_run_extra extra = {mot_grpo_window_save, r->window};
     const int error = mot_run_checkpoint(&r->directory, &r->model.actor, r->model.tokenizer,
                                          r->done, state, &extra);
@@ -231,6 +237,8 @@ static int run_step(struct run *r, int *skips)
     if (error) { return error; }
     const int step = result->step;
     json_t *line = mot_grpo_metrics(&r->grpo, step, result);
+    r->num_tokens += mot_grpo_tokens(result);
+    json_object_set_new(line, "num_tokens", mot_json_number(r->num_tokens));
     error = log_step(r, step, result, line);
     *skips = was_not_finite(result) ? *skips + 1 : 0;
     mot_grpo_window_release(r->window);

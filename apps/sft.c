@@ -90,7 +90,7 @@ static const struct mot_option options[] = {
 /* Sums since the last line of metrics.jsonl, and over the run; saved with a checkpoint. */
 struct window {
     double steps, loss, tokens, entropy, skipped;
-    double num_tokens; /* all forwarded since the run began */
+    double num_tokens; /* of all rows since the run began, as TRL's SFTTrainer counts them */
 };
 
 /* A run under way. */
@@ -363,11 +363,11 @@ static int is_eval_step(const struct run *r, int step)
            && step * rows / r->train.n > (step - 1) * rows / r->train.n;
 }
 
-static void add_to_window(struct run *r, const struct mot_train_metrics *m)
+static void add_to_window(struct run *r, const struct mot_train_metrics *m, int rows)
 {
     struct window *w = &r->window;
     w->steps += 1.0;
-    w->num_tokens += m->forward_tokens;
+    w->num_tokens += m->forward_tokens + rows; /* a row's last token is not forwarded */
     w->skipped += m->skipped != 0;
     if (m->skipped == 1) { return; } /* not finite: it would spoil the means */
     w->loss += m->loss;
@@ -382,7 +382,7 @@ static int run_step(struct run *r, int step, struct mot_train_metrics *m)
     const int64_t first = (int64_t)step * rows_per_step(c), left = r->last_position - first;
     const int n = left < rows_per_step(c) ? (int)left : rows_per_step(c), done = step + 1;
     mot_supervised_step(&r->supervised, step, first, n, m);
-    add_to_window(r, m);
+    add_to_window(r, m, n);
     char text[80];
     snprintf(text, sizeof(text), "loss %.4f  grad norm %.3f", m->loss, m->grad_norm);
     mot_progress_add_tokens(r->progress, (int64_t)m->forward_tokens);

@@ -75,6 +75,7 @@ static void head(const struct arguments *a, struct mot_exec *e, const float *con
         .advantage = spread_advantages(a, buffers, e->arena),
         .old = pack->old,
         .weight = pack->weight,
+        .answer_of = pack->answer_of,
     };
     if (a->has_reference) { policy.reference = (const float *)STARPU_VECTOR_GET_PTR(*more++); }
     if (a->has_proximal) {
@@ -87,6 +88,7 @@ static void head(const struct arguments *a, struct mot_exec *e, const float *con
     }
     mot_head_loss(e, a->context->transformer, weights, hidden, &targets, mot_policy_loss_coef,
                   &policy, logprob, entropy, dhidden, grads);
+    mot_policy_loss_end(&policy);
     *metrics = policy.metrics;
 }
 

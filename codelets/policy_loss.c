@@ -133,15 +133,42 @@ static double kl_value(enum mot_kl_estimator estimator, double logprob, double r
     return exp(-inside) + inside - 1.0;
 }
 
-/* One token more in the sums. */
-static void count_token(const struct mot_policy_loss_options *options, double advantage,
-                        double ratio, double difference, struct mot_policy_loss_metrics *m)
+/* The shares of an answer whose tokens have all come. */
+static void end_answer(struct mot_policy_loss *loss)
 {
+    struct mot_policy_loss_metrics *m = &loss->metrics;
+    const double n = loss->under_way.tokens;
+    if (n == 0.0) { return; }
+    const double low = loss->under_way.low / n, high = loss->under_way.high / n;
+    m->clip_low_min = m->answers == 0.0 ? low : fmin(m->clip_low_min, low);
+    m->clip_high_max = fmax(m->clip_high_max, high);
+    m->answers += 1.0;
+    loss->under_way.tokens = loss->under_way.low = loss->under_way.high = 0.0;
+}
+
+void mot_policy_loss_end(struct mot_policy_loss *loss)
+{
+    if (loss->answer_of) { end_answer(loss); }
+}
+
+/* Target t more in the sums. */
+static void count_token(struct mot_policy_loss *loss, int t, double ratio, double difference)
+{
+    const struct mot_policy_loss_options *options = loss->options;
+    struct mot_policy_loss_metrics *m = &loss->metrics;
+    const double advantage = loss->advantage[t];
     const int low = ratio < 1.0 - options->epsilon && advantage < 0.0;
     const int high = ratio > 1.0 + options->epsilon_high && advantage > 0.0;
     m->clip_low += low;
     m->clip_high += high;
     m->clip_region += low || high;
+    if (loss->answer_of) {
+        if (loss->answer_of[t] != loss->under_way.answer) { end_answer(loss); }
+        loss->under_way.answer = loss->answer_of[t];
+        loss->under_way.tokens += 1.0;
+        loss->under_way.low += low;
+        loss->under_way.high += high;
+    }
     m->ratio_min = m->tokens == 0.0 ? ratio : fmin(m->ratio_min, ratio);
     m->ratio_max = m->tokens == 0.0 ? ratio : fmax(m->ratio_max, ratio);
     m->ratio_sum += ratio;
@@ -180,7 +207,7 @@ void mot_policy_loss_coef(void *context, int first, int n, const float *logprob,
             kl = kl_value(options->kl_estimator, lp, loss->reference[first + i], &kl_gradient);
         }
         coef[i] = (float)(weight * (s.gradient + options->beta * kl_gradient));
-        count_token(options, advantage, s.ratio, difference, m);
+        count_token(loss, first + i, s.ratio, difference);
         m->loss += weight * (s.loss + options->beta * kl);
         m->kl_sum += kl;
         m->entropy_sum += entropy ? entropy[i] : 0.0;
@@ -202,6 +229,12 @@ void mot_policy_loss_metrics_add(struct mot_policy_loss_metrics *to,
     to->clip_low += from->clip_low;
     to->clip_high += from->clip_high;
     to->clip_region += from->clip_region;
+    if (from->answers > 0.0) {
+        to->clip_low_min =
+            to->answers == 0.0 ? from->clip_low_min : fmin(to->clip_low_min, from->clip_low_min);
+        to->clip_high_max = fmax(to->clip_high_max, from->clip_high_max);
+        to->answers += from->answers;
+    }
     to->ratio_sum += from->ratio_sum;
     to->ratio_sq_sum += from->ratio_sq_sum;
     to->ratio_min = fmin(to->ratio_min, from->ratio_min);

@@ -79,6 +79,11 @@ struct mot_policy_loss_metrics {
     double clip_low;    /* tokens with ratio < 1 - epsilon and A < 0 */
     double clip_high;   /* tokens with ratio > 1 + epsilon_high and A > 0 */
     double clip_region; /* either */
+    /* Of the answers with tokens, where answer_of is given: how many, the least share of an
+     * answer's tokens that count as clip_low, the greatest as clip_high.  TRL's GRPOTrainer:
+     * clip_ratio/low_min and high_max are nanmin and nanmax over sequences of masked means; its are
+     * of a micro-batch, ours of all answers of an optimiser step. */
+    double answers, clip_low_min, clip_high_max;
     double ratio_sum, ratio_sq_sum, ratio_min, ratio_max; /* min and max 0 without tokens */
     /* |old - behaviour|, the trainer against the sampler; without behaviour |lp - old| */
     double difference_sum, difference_max;
@@ -96,9 +101,16 @@ struct mot_policy_loss {
     const float *factor;    /* (n) of importance.h; NULL without behaviour: all 1 */
     const float *reference; /* (n) log-prob under the reference; NULL with beta 0 */
     const float *weight;    /* (n) 0: masked; whatever else it has is not looked at, NaN neither */
+    const int *answer_of;   /* (n) answer by answer; NULL: no shares by answer */
+    struct {
+        int answer;
+        double tokens, low, high;
+    } under_way; /* the answer whose tokens come just now; 0 at first */
     struct mot_policy_loss_metrics metrics;
 };
-/* A mot_loss_coef (transformer.h): coef[i] = weight * d l / d lp of target first + i. */
+/* A mot_loss_coef (transformer.h): coef[i] = weight * d l / d lp of target first + i.  Called for
+ * all targets in order, in any pieces, and mot_policy_loss_end after the last. */
 void mot_policy_loss_coef(void *context, int first, int n, const float *logprob,
                           const float *entropy, float *coef);
+void mot_policy_loss_end(struct mot_policy_loss *loss);
 #endif

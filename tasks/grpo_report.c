@@ -86,7 +86,7 @@ static void put_rewards(json_t *o, const struct mot_grpo *grpo, const struct mot
 
 static void put_lengths(json_t *o, const struct mot_grpo *grpo, const struct mot_grpo_result *r)
 {
-    struct spread all = {0}, ended = {0}, entropy = {0};
+    struct spread all = {0}, ended = {0};
     const int G = grpo->num_generations, n = r->rollout->n_groups * G;
     double clipped = 0;
     for (int i = 0; i < n; i++) {
@@ -97,7 +97,6 @@ static void put_lengths(json_t *o, const struct mot_grpo *grpo, const struct mot
         } else {
             spread_add(&ended, row->n);
         }
-        for (int t = 0; t < row->n; t++) { spread_add(&entropy, row->entropy[t]); }
     }
     put(o, "completions/mean_length", spread_mean(&all));
     put(o, "completions/min_length", all.min);
@@ -106,7 +105,6 @@ static void put_lengths(json_t *o, const struct mot_grpo *grpo, const struct mot
     put(o, "completions/min_terminated_length", ended.min);
     put(o, "completions/max_terminated_length", ended.max);
     put(o, "completions/clipped_ratio", clipped / n);
-    put(o, "entropy", spread_mean(&entropy));
 }
 
 /* Steps by which the weights that drew a token are behind those it trains. */
@@ -126,22 +124,27 @@ static void put_staleness(json_t *o, const struct mot_grpo_result *r)
     put(o, "staleness/max", all.max);
 }
 
-/* The optimiser steps of the step: means over their tokens, the last one's learning rate. */
+/* The optimiser steps of the step: means over their tokens (masked answers have none), the last
+ * one's learning rate.  clip_ratio/low_min and high_max: means over the optimiser steps. */
 static void put_updates(json_t *o, const struct mot_grpo_result *r)
 {
     struct mot_train_metrics sum = {0};
+    struct spread low_min = {0}, high_max = {0};
     double loss = 0, norm = 0, min = INFINITY, max = -INFINITY;
     for (int i = 0; i < r->n_updates; i++) {
         const struct mot_train_metrics *m = &r->updates[i];
         loss += m->loss / r->n_updates;
         norm += m->grad_norm / r->n_updates;
         sum.tokens += m->tokens;
+        sum.entropy_sum += m->entropy_sum;
         sum.kl_sum += m->kl_sum;
         sum.clip_low += m->clip_low;
         sum.clip_high += m->clip_high;
         sum.clip_region += m->clip_region;
         sum.ratio_sum += m->ratio_sum;
         sum.ratio_sq_sum += m->ratio_sq_sum;
+        spread_add(&low_min, m->answers > 0 ? m->clip_low_min : NAN);
+        spread_add(&high_max, m->answers > 0 ? m->clip_high_max : NAN);
         sum.skipped += m->skipped != 0;
         min = m->tokens > 0 && m->ratio_min < min ? m->ratio_min : min;
         max = m->tokens > 0 && m->ratio_max > max ? m->ratio_max : max;
@@ -151,27 +154,43 @@ static void put_updates(json_t *o, const struct mot_grpo_result *r)
     put(o, "loss", loss);
     put(o, "grad_norm", norm);
     put(o, "learning_rate", r->updates[r->n_updates - 1].learning_rate);
+    put(o, "entropy", sum.entropy_sum / n);
     put(o, "kl", sum.kl_sum / n);
     put(o, "clip_ratio/low_mean", sum.clip_low / n);
+    put(o, "clip_ratio/low_min", spread_mean(&low_min));
     put(o, "clip_ratio/high_mean", sum.clip_high / n);
+    put(o, "clip_ratio/high_max", spread_mean(&high_max));
     put(o, "clip_ratio/region_mean", sum.clip_region / n);
     put(o, "ratio/mean", mean);
     put(o, "ratio/std", sqrt(var > 0 ? var : 0));
     put(o, "ratio/min", min);
     put(o, "ratio/max", max);
-    /* Before the first update, without staleness, the trainer's weights are the sampler's: then
-     * this is pure numerics. */
-    const struct mot_train_metrics *first = &r->updates[0];
-    put(o, "sampling/sampling_logp_difference/mean",
-        first->tokens > 0 ? first->logprob_difference_sum / first->tokens : NAN);
-    put(o, "sampling/sampling_logp_difference/max", first->logprob_difference_max);
-    if (first->importance.n > 0) {
-        const struct mot_importance_sums *s = &first->importance;
-        put(o, "sampling/importance_sampling_ratio/min", s->min);
-        put(o, "sampling/importance_sampling_ratio/mean", s->sum / s->n);
-        put(o, "sampling/importance_sampling_ratio/max", s->max);
-    }
     put(o, "optim/skipped_updates", sum.skipped);
+}
+
+/* The sampler against the policy at the start of the updates.  That is the trainer's before the
+ * first update, which without staleness has the sampler's weights (then this is pure numerics);
+ * with proximal log-probs it stays the same over the whole first iteration. */
+static void put_sampler(json_t *o, const struct mot_grpo *grpo, const struct mot_grpo_result *r)
+{
+    const int has_proximal = grpo->max_staleness > 0 && grpo->correct_importance;
+    const int n = has_proximal ? r->n_updates / grpo->num_iterations : 1;
+    struct mot_importance_sums sums = {0};
+    double tokens = 0, difference = 0, most = 0;
+    for (int i = 0; i < n; i++) {
+        const struct mot_train_metrics *m = &r->updates[i];
+        tokens += m->tokens;
+        difference += m->logprob_difference_sum;
+        most = fmax(most, m->logprob_difference_max);
+        mot_importance_sums_add(&sums, &m->importance);
+    }
+    put(o, "sampling/sampling_logp_difference/mean", tokens > 0 ? difference / tokens : NAN);
+    put(o, "sampling/sampling_logp_difference/max", most);
+    if (sums.n > 0) {
+        put(o, "sampling/importance_sampling_ratio/min", sums.min);
+        put(o, "sampling/importance_sampling_ratio/mean", sums.sum / sums.n);
+        put(o, "sampling/importance_sampling_ratio/max", sums.max);
+    }
 }
 
 static void put_speed(json_t *o, const struct mot_grpo_result *r)
@@ -196,6 +215,16 @@ static void put_speed(json_t *o, const struct mot_grpo_result *r)
     put(o, "perf/max_memory_allocated_gb", (double)usage.ru_maxrss / (1 << 20));
 }
 
+double mot_grpo_tokens(const struct mot_grpo_result *r)
+{
+    double tokens = 0;
+    for (int p = 0; p < r->rollout->n_groups; p++) {
+        const struct mot_group *g = &r->rollout->groups[p];
+        for (int k = 0; k < g->n_rows; k++) { tokens += g->prompt_tokens + g->rows[k].n; }
+    }
+    return tokens;
+}
+
 json_t *mot_grpo_metrics(const struct mot_grpo *grpo, int step,
                          const struct mot_grpo_result *result)
 {
@@ -204,6 +233,7 @@ json_t *mot_grpo_metrics(const struct mot_grpo *grpo, int step,
     const double per_epoch = (double)grpo->dataset->n / grpo->prompts_per_step;
     put(o, "epoch", (step + 1) / per_epoch);
     put_updates(o, result);
+    put_sampler(o, grpo, result);
     put_rewards(o, grpo, result);
     put_lengths(o, grpo, result);
     put_staleness(o, result);

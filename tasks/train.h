@@ -30,6 +30,8 @@ struct mot_train_metrics {
     double entropy_sum; /* nats, over those */
     double kl_sum;
     double clip_low, clip_high, clip_region; /* counts */
+    double answers;                          /* with such targets */
+    double clip_low_min, clip_high_max;      /* shares by answer, see policy_loss.h */
     double ratio_sum, ratio_sq_sum, ratio_min, ratio_max;
     /* |old - new|, in the first pass sampler against trainer; with proximal log-probs that
      * always */

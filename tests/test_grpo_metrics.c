@@ -44,6 +44,72 @@ static void test_on_policy(void)
     json_decref(lines);
 }
 
+/* num_tokens and entropy as TRL defines them, from the answers themselves: tokens of all answers
+ * with their prompts, over the run; the mean entropy of the tokens that are not masked, which
+ * `logprob` gives for the weights of the first step. */
+static void test_tokens_and_entropy(void)
+{
+    program_must(0,
+                 "%s --train_file sums:10-99 --reward_funcs format:.*[5-9].* --max_steps 2 "
+                 "--mask_truncated_completions --output_dir @/counted",
+                 words);
+    program_must(0, "logprob --model @/model --quiet @/counted/completions.jsonl");
+    json_t *rows = lines_load("@/counted/completions.jsonl"), *row, *lines = metrics_of("counted");
+    json_t *values = lines_load("@/stdout");
+    double tokens[3] = {0}, entropy = 0.0, counted = 0.0;
+    size_t i, masked = 0, half = json_array_size(rows) / 2;
+    json_array_foreach(rows, i, row)
+    {
+        const size_t n = json_array_size(json_object_get(row, "completion_ids"));
+        const int step = (int)number_at(row, "step");
+        tokens[step] += (double)(n + json_array_size(json_object_get(row, "prompt_ids")));
+        if (step == 2) { continue; }
+        const json_t *of = json_object_get(json_array_get(values, i), "entropy");
+        const int is_masked = strcmp(text_at(row, "end"), "length") == 0;
+        masked += is_masked;
+        for (size_t t = 0; t < n && !is_masked; t++, counted += 1.0) {
+            entropy += json_number_value(json_array_get(of, t));
+        }
+    }
+    check(masked > 0 && masked < half, "%zu of %zu answers masked: a weak test", masked, half);
+    const json_t *first = json_array_get(lines, 0);
+    const double got = number_at(first, "entropy"), want = entropy / counted;
+    check(fabs(got - want) <= 1e-6, "entropy %.9g, not %.9g", got, want);
+    check(number_at(first, "num_tokens") == tokens[1]
+              && number_at(json_array_get(lines, 1), "num_tokens") == tokens[1] + tokens[2],
+          "num_tokens");
+    json_decref(values);
+    json_decref(rows);
+    json_decref(lines);
+}
+
+/* The shares of tokens beyond `epsilon` in each answer, under the weights after one update (see
+ * expected_ratio): the least below, the greatest above. */
+static void expected_shares(double epsilon, double *low_min, double *high_max)
+{
+    json_t *old = lines_load("@/single/completions.jsonl"), *fresh = lines_load("@/stdout"), *row;
+    size_t i;
+    *low_min = 1.0;
+    *high_max = 0.0;
+    json_array_foreach(old, i, row)
+    {
+        const json_t *before = json_object_get(row, "logprob");
+        const json_t *after = json_object_get(json_array_get(fresh, i), "logprob");
+        const double advantage = number_at(row, "advantage"), n = (double)json_array_size(before);
+        double low = 0.0, high = 0.0;
+        for (size_t t = 0; t < json_array_size(before); t++) {
+            const double ratio = exp(json_number_value(json_array_get(after, t))
+                                     - json_number_value(json_array_get(before, t)));
+            low += ratio < 1.0 - epsilon && advantage < 0.0;
+            high += ratio > 1.0 + epsilon && advantage > 0.0;
+        }
+        *low_min = fmin(*low_min, low / n);
+        *high_max = fmax(*high_max, high / n);
+    }
+    json_decref(old);
+    json_decref(fresh);
+}
+
 /* The mean ratio over both passes of the first step: 1 in the first, in the second what the weights
  * after one update (checkpoint of a run with one pass) give. */
 static double expected_ratio(void)
@@ -76,7 +142,7 @@ static void test_second_pass(void)
 {
     program_must(0,
                  "%s --train_file sums:10-99 --reward_funcs format:.*[5-9].* --max_steps 1 "
-                 "--num_iterations 2 --output_dir @/twice",
+                 "--num_iterations 2 --epsilon 0.01 --output_dir @/twice",
                  words);
     json_t *lines = metrics_of("twice");
     const json_t *line = json_array_get(lines, 0);
@@ -86,6 +152,12 @@ static void test_second_pass(void)
           want);
     check(number_at(line, "sampling/sampling_logp_difference/max") == 0.0,
           "the first pass is not on-policy");
+    double low_min, high_max; /* means over both passes, of which the first has none */
+    expected_shares(0.01, &low_min, &high_max);
+    check(high_max > 0.0 && fabs(number_at(line, "clip_ratio/high_max") - 0.5 * high_max) <= 1e-12
+              && fabs(number_at(line, "clip_ratio/low_min") - 0.5 * low_min) <= 1e-12,
+          "clipped shares %g and %g", number_at(line, "clip_ratio/low_min"),
+          number_at(line, "clip_ratio/high_max"));
     json_decref(lines);
 }
 
@@ -184,13 +256,35 @@ static void test_same_reward_twice(void)
     json_decref(lines);
 }
 
+/* TRL's SFTTrainer counts all tokens of a row, the last one too. */
+static void test_sft_tokens(void)
+{
+    static const char rows[] = "{\"input_ids\": [1, 2, 3, 4, 5]}\n{\"input_ids\": [6, 7, 8]}\n";
+    char *path = scratch_path("ids.jsonl");
+    scratch_write(path, rows, strlen(rows));
+    free(path);
+    program_must(0, "sft --model @/model --train_file @/ids.jsonl --max_steps 3 --logging_steps 1 "
+                    "--per_device_train_batch_size 2 --quiet --output_dir @/sft");
+    json_t *lines = metrics_of("sft"), *line;
+    size_t i;
+    json_array_foreach(lines, i, line)
+    {
+        check(number_at(line, "num_tokens") == 8.0 * (double)(i + 1),
+              "sft, step %zu: num_tokens %g", i + 1, number_at(line, "num_tokens"));
+    }
+    check(i == 3, "the run stopped");
+    json_decref(lines);
+}
+
 int main(void)
 {
     scratch_begin("test_grpo_metrics");
     byte_model_write("model", &(struct byte_model){32, 96, 0.5f});
     test_on_policy();
+    test_tokens_and_entropy();
     test_second_pass();
     test_abstention();
     test_same_reward_twice();
+    test_sft_tokens();
     return failures > 0;
 }

@@ -105,7 +105,8 @@ static void micro_batch(const struct batch *b, const struct mot_policy_loss_opti
                                    .advantage = b->advantage + first,
                                    .old = b->old + first,
                                    .reference = o->beta != 0.0 ? b->ref + first : NULL,
-                                   .weight = weight};
+                                   .weight = weight,
+                                   .answer_of = answer_of};
     if (b->is_stale) {
         loss.behaviour = b->beh + first;
         loss.factor = factor;
@@ -118,6 +119,7 @@ static void micro_batch(const struct batch *b, const struct mot_policy_loss_opti
         const int n = t - i < 3 ? t - i : 3;
         mot_policy_loss_coef(&loss, i, n, b->lp + first + i, entropy + i, coef + first + i);
     }
+    mot_policy_loss_end(&loss);
     mot_policy_loss_metrics_add(metrics, &loss.metrics);
 }
 
@@ -513,6 +515,36 @@ static void test_truncated_answers(void **state)
     }
 }
 
+/* By hand: answers of 4, 2, 3 and 1 tokens, ratios 0.5 where a token counts as clipped below, 2
+ * where above, else 1.  TRL: (is_low_clipped * mask).sum(-1) / mask.sum(-1) of each answer, then
+ * the least; the same of is_high_clipped, then the greatest; masked answers are NaN and left
+ * out. */
+static void test_clipped_shares(void **state)
+{
+    (void)state;
+    static const float ratio[] = {0.5f, 1, 1, 2, /**/ 0.5f, 2, /**/ 2, 2, 1, /**/ 0.5f};
+    static const float advantage[] = {-1, -1, -1, -1, /**/ -1, -1, /**/ 1, 1, 1, /**/ -1};
+    struct batch b = {.answers = 4, .tokens = 10, .length = {4, 2, 3, 1}};
+    memcpy(b.advantage, advantage, sizeof(advantage));
+    for (int t = 0; t < b.tokens; t++) { b.lp[t] = logf(ratio[t]) + (b.old[t] = -3.0f); }
+    struct mot_policy_loss_options o = options_of("dapo", 0.0);
+    struct mot_policy_loss_metrics m;
+    for (int size = 1; size <= 4; size++) {
+        loss_of(&b, &o, size, NULL, &m);
+        near(m.answers, 4, 0, "answers");
+        near(m.clip_low, 3, 0, "tokens clipped below");
+        near(m.clip_high, 2, 0, "tokens clipped above");
+        near(m.clip_region, 5, 0, "tokens clipped");
+        near(m.clip_low_min, 0, 0, "the third answer has none below");
+        near(m.clip_high_max, 2.0 / 3.0, 1e-15, "two of its three above");
+    }
+    b.masked[2] = 1;
+    loss_of(&b, &o, 3, NULL, &m);
+    near(m.answers, 3, 0, "answers that are not masked");
+    near(m.clip_low_min, 0.25, 0, "shares 1/4, 1/2, 1");
+    near(m.clip_high_max, 0, 0, "none above");
+}
+
 static void test_far_from_reference_and_old(void **state)
 {
     (void)state;
@@ -579,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_two_answers_of_unequal_length),
         cmocka_unit_test(test_duplicated_batch),
         cmocka_unit_test(test_truncated_answers),
+        cmocka_unit_test(test_clipped_shares),
         cmocka_unit_test(test_far_from_reference_and_old),
         cmocka_unit_test(test_k3_expectation_is_the_kl),
     };
