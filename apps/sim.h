@@ -1,4 +1,4 @@
-/* What motley sim and motley compare share: the simulator's program. */
+/* The simulator's program, as motley sim starts it. */
 #ifndef MOT_SIM_H
 #define MOT_SIM_H
 
