@@ -20,6 +20,11 @@ function(mot_sources)
 endfunction()
 
 # The thread sanitizer runs what has threads of ours and no OpenMP to speak of.
+set(MOT_TEST_ENVIRONMENT "")
+if(MOT_SANITIZE MATCHES thread)
+  set(MOT_TEST_ENVIRONMENT
+    "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/thread_sanitizer.supp")
+endif()
 set(MOT_THREAD_TESTS hello_graph policy_library staleness start task trace)
 
 # mot_test(NAME [ARGS...] [NEEDS PROGRAM...]): tests/test_NAME.c, exit 77 = skipped.  A StarPU of its
@@ -44,5 +49,5 @@ function(mot_test name)
   endif()
   add_test(NAME ${MOT_TEST_PREFIX}${name} COMMAND test_${name} ${A_UNPARSED_ARGUMENTS})
   set_tests_properties(${MOT_TEST_PREFIX}${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900
-    ENVIRONMENT "STARPU_HOME=${CMAKE_BINARY_DIR};HWLOC_COMPONENTS=-pci;GOMP_SPINCOUNT=10000")
+    ENVIRONMENT "STARPU_HOME=${CMAKE_BINARY_DIR};HWLOC_COMPONENTS=-pci;GOMP_SPINCOUNT=10000;${MOT_TEST_ENVIRONMENT}")
 endfunction()
