@@ -333,7 +333,8 @@ static int list_devices(struct mot_machine *m, struct mot_yaml *classes)
         }
         if (!far) { m->n_cpus = m->n_devices; }
     }
-    return 0;
+    if (m->n_cpus > 0) { return 0; }
+    return mot_yaml_fail(classes, "no class of kind cpu in the first box: rewards need one");
 }
 
 static int read_machine(const struct reader *r, struct mot_yaml *root)

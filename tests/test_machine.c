@@ -87,6 +87,7 @@ static void test_refused(void **state)
         {"name: a\n" LINKS "classes:\n  - {" GPU ", link: l, count: 1.5}\n", 4, "no whole number"},
         {"name: a\n" LINKS "classes:\n  - {" GPU ", link: l, count: 10k}\n", 4, "no number"},
         {"name: a\n" LINKS "classes:\n  - {" GPU ", link: l, count: 9999}\n", 4, "more than"},
+        {"name: a\n" LINKS "classes:\n  - {" GPU ", link: l}\n", 4, "no class of kind cpu"},
         {"name: a\nlinks: [{name: l, gb_s: -1}]\nclasses: [" CPU "]\n", 2, "not in"},
         {"name: a\nclasses:\n  - {name: c, kind: cpu, tflop_s: {bfloat16: 1}, memory_gib: 8, "
          "memory_gb_s: 1}\n",
