@@ -120,7 +120,8 @@ static struct mot_dataset_options dataset_options(const struct mot_app_model *m,
                                         .system_prompt = config->system_prompt,
                                         .with_completion = data->with_completion,
                                         .max_tokens = data->max_tokens,
-                                        .limit = data->limit};
+                                        .limit = data->limit,
+                                        .called = data->called};
 }
 
 int mot_app_dataset_of_rows(const json_t *rows, const struct mot_app_model *m,
@@ -178,7 +179,9 @@ static int load_embedded(const char *spec, const struct mot_app_model *m,
     int error = mot_sums_create(&sums, m->tokenizer, &parts[0], &parts[1]);
     if (error) { return error; }
     if (questions) {
-        error = ask(&parts[held_out], m, config, data, dataset);
+        struct mot_app_data called = *data;
+        called.called = spec;
+        error = ask(&parts[held_out], m, config, &called, dataset);
         mot_dataset_destroy(&parts[held_out]);
     } else {
         *dataset = parts[held_out];

@@ -87,6 +87,7 @@ int mot_app_text_load(const struct mot_model_config *config, struct mot_tokenize
 struct mot_app_data {
     int with_completion; /* sft */
     int max_tokens, limit;
+    const char *called; /* in messages; NULL: the file */
 };
 /* spec: a JSON lines file, or an embedded task: "sums:LOW-HIGH" ("12+30=", as it stands) or
  * "questions:LOW-HIGH" ("What is 4 + 7?", through the chat template); the training part, or with

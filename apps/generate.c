@@ -42,7 +42,8 @@ static int one_prompt(const struct generate_config *c, const struct mot_app_mode
     json_t *rows = json_array(), *row = json_object();
     json_object_set_new(row, "prompt", mot_json_string(c->prompt, strlen(c->prompt)));
     json_array_append_new(rows, row);
-    const struct mot_app_data data = {.max_tokens = model->actor.info.shape.max_position - 1};
+    const struct mot_app_data data = {.max_tokens = model->actor.info.shape.max_position - 1,
+                                      .called = "--prompt"};
     const int error = mot_app_dataset_of_rows(rows, model, &c->model, &data, dataset);
     json_decref(rows);
     return error;

@@ -20,10 +20,10 @@ struct mot_start_options {
     const char *(*stage_name)(int stage);
 };
 
-/* To be called first in main(): makes waiting OpenMP threads sleep after a moment instead of
- * spinning for milliseconds, unless OMP_WAIT_POLICY or GOMP_SPINCOUNT say otherwise.  The program
- * starts itself again once for that (execv, same process).  Without it all works, slower on a busy
- * box. */
+/* To be called first in main(): keeps the numbers of closed standard streams from other files, and
+ * makes waiting OpenMP threads sleep after a moment instead of spinning for milliseconds, unless
+ * OMP_WAIT_POLICY or GOMP_SPINCOUNT say otherwise.  The program starts itself again once for that
+ * (execv, same process).  Without it all works, slower on a busy box. */
 void mot_program_begin(char **argv);
 
 /* Starts StarPU.  0, or a negative errno with a message: -EINVAL for an unknown policy (the message

@@ -281,7 +281,8 @@ static int read_rows(struct mot_line_reader *reader, const struct mot_dataset_op
         }
         struct mot_example *example = &dataset->examples[dataset->n++];
         memset(example, 0, sizeof(*example));
-        const struct row row = {options, reader->path, reader->number, example};
+        const char *name = options->called ? options->called : reader->path;
+        const struct row row = {options, name, reader->number, example};
         const int status = read_row(&row, line, n);
         if (status) { return status; }
     }

@@ -31,7 +31,8 @@ struct mot_dataset_options {
     int with_completion; /* sft */
     /* Prompt (and completion) longer than this: an error with the line; 0: no limit. */
     int max_tokens;
-    int limit; /* at most so many rows; 0: all */
+    int limit;          /* at most so many rows; 0: all */
+    const char *called; /* the rows in messages; NULL: the path */
 };
 
 /* 0, or a negative errno with "file:line: ..." ; an empty data set is an error. */

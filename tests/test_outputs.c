@@ -100,6 +100,40 @@ static void test_shell(const char *words, const char *redirections, int code)
     free(err);
 }
 
+/* Nothing that is said gets into a file that took the number of a stream the caller had closed. */
+static void test_closed_streams(void)
+{
+    char *run = scratch_path("closed");
+    char *line = mot_format("exec timeout 60 " MOT_BINARY_DIR
+                            "/motley grpo --train_file sums:10-99 --reward_funcs exact "
+                            "--num_generations 4 --model tiny:1 --max_completion_length 4 "
+                            "--per_device_train_batch_size 4 --max_steps 2 --output_dir %s "
+                            "<&- >&- 2>&-",
+                            run);
+    const int status = system(line);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: status %x", line, status);
+    free(line);
+    json_t *rows = lines_load("@/closed/completions.jsonl");
+    json_t *metrics = lines_load("@/closed/metrics.jsonl");
+    check(json_array_size(rows) > 0 && json_array_size(metrics) == 2, "%zu answers, %zu steps",
+          json_array_size(rows), json_array_size(metrics));
+    json_decref(rows);
+    json_decref(metrics);
+    free(run);
+}
+
+/* A message about text of the command line names the option, not the file it went through. */
+static void test_place_of_prompt(void)
+{
+    char *prompt = mot_alloc(5001);
+    memset(prompt, '1', 5000);
+    prompt[5000] = 0;
+    char *line = mot_format("generate " TINY "--prompt %s", prompt);
+    must_fail(line, 1, "motley: --prompt:1: ");
+    free(line);
+    free(prompt);
+}
+
 static void test_device_stays(void)
 {
     char *node = scratch_path("null");
@@ -138,6 +172,8 @@ int main(void)
                ">/dev/full", 1);
     test_shell("tokenize --model bytes -", "<&-", 1);
     test_shell("devices", ">/dev/full", 1);
+    test_closed_streams();
+    test_place_of_prompt();
     test_device_stays();
     return failures > 0;
 }

@@ -1,4 +1,5 @@
-/* How long an OpenMP thread spins before it sleeps.  See mot_program_begin() in motley.h.
+/* What a program does first, mot_program_begin() in motley.h: it sees to its standard streams, and
+ * to how long an OpenMP thread spins before it sleeps.
  *
  * libgomp spins 300000 times by default, several milliseconds, while a thread waits for the rest of
  * its team.  On a box that does anything else at the same time (a reward program, a compiler) the
@@ -7,6 +8,7 @@
  * libgomp reads the environment once, when it is loaded, so the program starts itself again.  (An
  * entry in .preinit_array runs early enough, but the C library then forgets what it has set.) */
 #include "motley.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -54,8 +56,18 @@ __attribute__((section(".preinit_array"),
                                                             char **) = hide_wrong_threads;
 #endif
 
+/* A stream that the caller has closed would be the next file that is opened, and take messages or
+ * results into it.  What is put there instead fails as a closed one does. */
+static void hold_closed_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) { (void)open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY); }
+    }
+}
+
 void mot_program_begin(char **argv)
 {
+    hold_closed_streams();
 #ifdef _OPENMP
     if (wrong_threads) {
         mot_warn("OMP_NUM_THREADS: '%s' is no number of threads; it is as if not set",
