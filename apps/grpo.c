@@ -138,6 +138,7 @@ static int set_up(struct run *r)
     if (error == 0 && c->output.trace) { error = mot_app_trace(c->output.output_dir); }
     if (error == 0) { error = load_models(r); }
     if (error == 0) { error = load_data(r); }
+    if (error == 0) { error = mot_run_check_data(&r->directory, &r->train); }
     if (error == 0) { error = fill_grpo(r); }
     if (error == 0 && r->directory.resume_path != NULL) {
         error = mot_grpo_store_load(r->directory.resume_path, &r->grpo, r->first_step, &r->store);
@@ -212,6 +213,7 @@ static int checkpoint(struct run *r)
 {
     json_t *state = json_object();
     json_object_set_new(state, "num_tokens", mot_json_number(r->num_tokens));
+    mot_run_note_data(state, &r->train);
     const struct mot_run_extra extra = {mot_grpo_window_save, r->window};
     const int error = mot_run_checkpoint(&r->directory, &r->model.actor, r->model.tokenizer,
                                          r->done, state, &extra);

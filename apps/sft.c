@@ -239,6 +239,7 @@ static int set_up(struct run *r)
     if (error == 0 && c->output.trace) { error = mot_app_trace(c->output.output_dir); }
     if (error == 0) { error = load_model(r); }
     if (error == 0) { error = load_data(r); }
+    if (error == 0) { error = mot_run_check_data(&r->directory, &r->train); }
     if (error == 0) { error = fill_supervised(r); }
     const int64_t saves = c->output.save_steps > 0 ? r->steps / c->output.save_steps + 1 : 0;
     if (error == 0) {
@@ -342,6 +343,7 @@ static int checkpoint(struct run *r, int step)
         const double *field = (const double *)((const char *)&r->window + window_fields[i].offset);
         put(state, window_fields[i].name, *field);
     }
+    mot_run_note_data(state, &r->train);
     const int error =
         mot_run_checkpoint(&r->directory, &r->model.actor, r->model.tokenizer, step, state, NULL);
     json_decref(state);

@@ -7,6 +7,7 @@
  * way. */
 #include "dataset.h"
 #include "error.h"
+#include "file.h"
 #include "json.h"
 #include "line_reader.h"
 #include "rng.h"
@@ -285,6 +286,7 @@ static int read_rows(struct mot_line_reader *reader, const struct mot_dataset_op
         const struct row row = {options, name, reader->number, example};
         const int status = read_row(&row, line, n);
         if (status) { return status; }
+        dataset->crc32 = mot_crc32(dataset->crc32, line, n);
     }
     return found;
 }

@@ -21,6 +21,7 @@ struct mot_dataset {
     char *path;
     int n;
     struct mot_example *examples;
+    uint32_t crc32; /* of the rows as they stood in the file; 0: embedded */
 };
 
 struct mot_dataset_options {

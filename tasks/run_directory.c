@@ -182,6 +182,26 @@ int mot_run_check_config(const struct mot_run *run, const struct mot_option *tab
     return status;
 }
 
+static const char data_key[] = "train_file_crc32";
+
+void mot_run_note_data(json_t *state, const struct mot_dataset *data)
+{
+    json_object_set_new(state, data_key, json_integer(data->crc32));
+}
+
+int mot_run_check_data(const struct mot_run *run, const struct mot_dataset *data)
+{
+    int64_t was;
+    if (!run->resume_state || !mot_json_has(run->resume_state, data_key)) { return 0; }
+    const int error =
+        mot_json_get_int(run->resume_state, run->resume_path, data_key, 0, UINT32_MAX, &was);
+    if (error || was == data->crc32) { return error; }
+    return mot_fail(EINVAL,
+                    "%s: its rows are not those that %s was trained on: a resumed run keeps them; "
+                    "to change them name another --output_dir and give that checkpoint as --model",
+                    data->path, run->resume_path);
+}
+
 int mot_run_write_config(const struct mot_run *run, const struct mot_option *table,
                          const void *config)
 {

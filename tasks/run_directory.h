@@ -12,6 +12,7 @@
 #ifndef MOT_RUN_DIRECTORY_H
 #define MOT_RUN_DIRECTORY_H
 #include "actor.h"
+#include "dataset.h"
 #include "json.h"
 #include "options.h"
 #include "tokenizer.h"
@@ -45,6 +46,10 @@ int mot_run_check_disk(const struct mot_run *run, const struct mot_layout *layou
  * and its results would change with it.  config has config_bytes, as mot_options_parse fills it. */
 int mot_run_check_config(const struct mot_run *run, const struct mot_option *table,
                          const void *config, size_t config_bytes);
+/* The same for the rows of the training data, which mot_run_note_data has put into the state of the
+ * checkpoint; one without is of no opinion. */
+int mot_run_check_data(const struct mot_run *run, const struct mot_dataset *data);
+void mot_run_note_data(json_t *state, const struct mot_dataset *data);
 /* Writes config.yaml. */
 int mot_run_write_config(const struct mot_run *run, const struct mot_option *table,
                          const void *config);

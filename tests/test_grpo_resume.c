@@ -155,6 +155,28 @@ static void test_other_options(void)
     check(lines_count("@/whole/metrics.jsonl") == 22, "not resumed to step 21");
 }
 
+/* Nor do the rows it learns from change under it. */
+static void test_other_rows(void)
+{
+    static const char *const rows[] = {"{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n",
+                                       "{\"prompt\": \"1+2=\", \"answer\": \"3\"}\n"};
+    static const char run[] =
+        "grpo --train_file @/rows.jsonl --reward_funcs exact --num_generations 4 --model tiny:1 "
+        "--per_device_train_batch_size 4 --max_completion_length 4 --quiet --save_steps 1 "
+        "--output_dir @/rows";
+    char *path = scratch_path("rows.jsonl");
+    scratch_write(path, rows[0], strlen(rows[0]));
+    program_must(0, "%s --max_steps 1", run);
+    scratch_write(path, rows[1], strlen(rows[1]));
+    program_must(1, "%s --max_steps 2 --resume", run);
+    check(strstr(program_errors, "rows.jsonl: its rows are not those") != NULL, "%s",
+          program_errors);
+    scratch_write(path, rows[0], strlen(rows[0]));
+    program_must(0, "%s --max_steps 2 --resume", run);
+    check(lines_count("@/rows/metrics.jsonl") == 2, "not resumed to step 2");
+    free(path);
+}
+
 int main(void)
 {
     static const char *const stalenesses[] = {"", "--max_staleness 2 --chunk 2",
@@ -177,5 +199,6 @@ int main(void)
     }
     test_stored_answers();
     test_other_options();
+    test_other_rows();
     return failures > 0;
 }
