@@ -3,6 +3,7 @@
  * The files are read and checked here; the simulation is the program of another build, on StarPU
  * with SimGrid, which takes over by execv() with the same arguments. */
 #include "sim.h"
+#include "graph_adapt.h"
 #include "graph_simulate.h"
 #include "json.h"
 #include "motley.h"
@@ -26,13 +27,14 @@ static const char usage[] =
     "Simulates training, or a task graph, on the devices of a machine file under any scheduling\n"
     "policy: how long it takes, what each device does, what it costs.  Files are YAML\n"
     "(tests/machines/ and tests/workloads/ have examples and the list of keys); graphs as in\n"
-    "motley bound, on their own classes unless a machine is given.\n";
+    "motley bound, on their own classes unless a machine is given: then its classes take the\n"
+    "durations of the graph's classes of their names, or as --like says, or by ratio of peaks.\n";
 
 struct sim_config {
-    char *machine, *workload, *graphs, *graph, *policy, *trace;
+    char *machine, *workload, *graphs, *graph, *like, *policy, *trace;
     double noise;
     int64_t seed;
-    int json, steps;
+    int json, steps, workers;
 };
 
 #define AT(member) offsetof(struct sim_config, member)
@@ -43,6 +45,12 @@ static const struct mot_option options[] = {
      "Instead of a workload: a file of task graphs that carry their durations.", NULL},
     {"graph", MOT_OPTION_STRING, AT(graph), "", NULL, 0, 0, NULL,
      "Which of its graphs, by name; default: the first.", NULL},
+    {"like", MOT_OPTION_STRING, AT(like), "", NULL, 0, 0, NULL,
+     "Whose durations in the graph the machine's classes take, where names do not say it: "
+     "\"A100=gpu, L4=gpu*2.5\".",
+     NULL},
+    {"workers", MOT_OPTION_INT, AT(workers), "0", NULL, 0, MOT_GRAPH_WORKERS_MAX, NULL,
+     "Without a machine: identical workers of a file of one class; 0: what it says.", NULL},
     {"policy", MOT_OPTION_STRING, AT(policy), "", NULL, 0, 0, NULL,
      "Scheduling policy; default: STARPU_SCHED, else lws.", "How"},
     {"noise", MOT_OPTION_FLOAT, AT(noise), "0", NULL, 0, 10, NULL,
@@ -73,16 +81,18 @@ struct sim {
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
+/* The graph of that name, on the machine; where none is given, the graph's own. */
 static int choose_graph(struct sim *s, const char *file, const char *name)
 {
-    const int error = mot_graphs_read(file, 0, &s->graphs);
+    const struct sim_config *c = &s->config;
+    const int error = mot_graphs_read(file, c->machine ? -1 : c->workers, &s->graphs);
     if (error) { return error; }
     for (int i = 0; i < s->graphs.n; i++) {
-        if (name == NULL
-            || (s->graphs.graph[i].name && strcmp(s->graphs.graph[i].name, name) == 0)) {
-            s->graph = &s->graphs.graph[i];
-            return 0;
-        }
+        struct mot_graph *graph = &s->graphs.graph[i];
+        if (name != NULL && !(graph->name && strcmp(graph->name, name) == 0)) { continue; }
+        s->graph = graph;
+        if (c->machine == NULL) { mot_machine_of_graph(graph, &s->machine); }
+        return mot_graph_adapt(graph, &s->machine, c->like, MOT_SIMULATES);
     }
     return mot_fail(EINVAL, "%s: there is no graph '%s'", file, name ? name : "");
 }
@@ -107,6 +117,10 @@ static int load(struct sim *s)
         mot_fail(EINVAL, "sim: --workload needs a --machine");
         return 2;
     }
+    if (c->workers > 0 && c->machine != NULL) {
+        mot_fail(EINVAL, "sim: --workers is for graphs without a --machine");
+        return 2;
+    }
     int error = 0;
     if (c->machine) { error = mot_machine_load(c->machine, mot_workload_stages(), &s->machine); }
     if (!error && c->workload) { error = mot_workload_load(c->workload, &s->workload); }
@@ -115,7 +129,6 @@ static int load(struct sim *s)
     } else if (!error && c->graphs) {
         error = choose_graph(s, c->graphs, c->graph);
     }
-    if (!error && c->machine == NULL) { mot_machine_of_graph(s->graph, &s->machine); }
     if (!error && c->noise > 0.0) { add_noise(&s->machine, c->noise); }
     if (!error && c->steps > 0) { s->workload.steps = c->steps; }
     return error ? 1 : 0;

@@ -54,10 +54,11 @@ struct mot_graphs {
     int n;
 };
 
-/* Reads all graphs of a file ("-": standard input), each checked.  The format is recognised from
- * the text.  workers: of the single class of formats that give one duration per task (0: what the
- * file says; where it says nothing that is an error).  0, or a negative errno with one message
- * "file:line: ...", and *graphs untouched. */
+/* Reads all graphs of a file ("-": standard input; "cholesky:TILES": none, it is made), each
+ * checked.  The format is recognised from the text.  workers: of the single class of formats that
+ * give one duration per task (0: what the file says; where it says nothing that is an error; -1:
+ * what it says, else 1).  0, or a negative errno with one message "file:line: ...", and *graphs
+ * untouched. */
 int mot_graphs_read(const char *path, int workers, struct mot_graphs *graphs);
 void mot_graphs_free(struct mot_graphs *graphs);
 /* The graphs as Motley's own JSON form, one graph a line; reading it back gives the same graphs.

@@ -28,6 +28,10 @@ struct mot_graph_format {
 #include "graph_formats_table.h"
 #undef MOT_GRAPH_FORMAT
 
+/* Graphs that need no file (graph_made.c): 1 where the path is the name of one; its graph. */
+int mot_graph_is_made(const char *path);
+int mot_graph_make(const char *path, struct mot_graphs *graphs);
+
 /* An empty graph at the end of the list. */
 struct mot_graph *mot_graphs_add(struct mot_graphs *graphs);
 /* "path:line" of a JSON value, for the messages of mot_json_get_*; valid until the next call of the

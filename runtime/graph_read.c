@@ -69,6 +69,7 @@ static int read_text(const struct mot_graph_text *text, struct mot_graphs *graph
 
 int mot_graphs_read(const char *path, int workers, struct mot_graphs *graphs)
 {
+    if (mot_graph_is_made(path)) { return mot_graph_make(path, graphs); }
     const int standard_input = strcmp(path, "-") == 0;
     struct mot_graph_text text = {.path = standard_input ? "standard input" : path,
                                   .workers = workers};

@@ -218,12 +218,12 @@ static int read_all(const struct mot_graph_text *text, struct mot_graphs *graphs
     const int workers = text->workers > 0   ? text->workers
                         : processors >= 1.0 ? (int)processors
                                             : r.processors;
-    if (workers < 1) {
+    if (workers < 1 && text->workers == 0) {
         return mot_fail(EINVAL, "%s:1: the file does not say how many processors; --workers does",
                         text->path);
     }
     graph->classes[0].name = mot_strdup("processor");
-    graph->classes[0].workers = workers;
+    graph->classes[0].workers = workers > 0 ? workers : 1;
     return 0;
 }
 

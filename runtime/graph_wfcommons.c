@@ -297,12 +297,14 @@ static int read_edges(struct workflow *w)
 /* The workers: asked for, or the cores of all machines. */
 static int read_machines(const struct workflow *w, struct mot_graph_class *class)
 {
-    double workers = w->text->workers;
-    for (size_t i = 0; w->text->workers == 0 && i < json_array_size(w->machines); i++) {
+    const int asked = w->text->workers;
+    double workers = asked > 0 ? asked : 0.0;
+    for (size_t i = 0; asked <= 0 && i < json_array_size(w->machines); i++) {
         const json_t *cpu = json_object_get(json_array_get(w->machines, i), "cpu");
         const json_t *count = json_object_get(cpu, "coreCount");
         workers += json_number_value(count ? count : json_object_get(cpu, "count"));
     }
+    if (asked < 0) { workers = fmax(workers, 1.0); }
     if (!(workers >= 1.0 && workers <= MOT_GRAPH_WORKERS_MAX) || workers != floor(workers)) {
         return mot_fail(EINVAL,
                         "%s: the machines have %g cores in all; --workers says how many "

@@ -221,6 +221,51 @@ static void refused(int code, const char *word, const char *line)
     if (!strstr(program_errors, word)) { fail_msg("'%s' lacks '%s'", program_errors, word); }
 }
 
+/* A StarPU program without Motley, recorded here on two processors, runs on any machine. */
+static void test_recording(void **state)
+{
+    (void)state;
+    char *recording = scratch_path("foreign.json.gz"), *line;
+    line = mot_format(
+        "STARPU_NCPU=2 STARPU_SCHED=eager MOTLEY_TRACE=%s STARPU_SCHED_LIB=" MOT_BINARY_DIR
+        "/libmotley-policies.so " MOT_BINARY_DIR "/foreign_graph >/dev/null",
+        recording);
+    assert_int_equal(system(line), 0);
+    free(line);
+    free(recording);
+    static const char *const machines[] = {"desktop-4090-1080ti", "a100-l40s-l4", "cpu-box"};
+    for (int i = 0; i < 3; i++) {
+        json_t *r = simulated("--graphs @/foreign.json.gz --machine " FILES
+                              "/machines/%s.yaml --policy dmdas",
+                              machines[i]);
+        size_t k;
+        json_t *device;
+        json_int_t tasks = 0;
+        double busy = 0.0;
+        json_array_foreach(json_object_get(r, "devices"), k, device)
+        {
+            tasks += json_integer_value(json_object_get(device, "tasks"));
+            busy += number_at(device, "busy_s");
+        }
+        assert_int_equal(tasks, 10 * (1 + 2 * 8));
+        assert_true(busy > 0.0 && number_at(r, "makespan_s") > 0.0);
+        json_decref(r);
+        if (i < 2) { assert_non_null(strstr(program_errors, "by the ratio of peaks")); }
+    }
+    /* Ten times as long, as asked. */
+    static const char slowed[] = "--graphs @/foreign.json.gz --machine " FILES
+                                 "/machines/cpu-box.yaml --policy eager --like cpu=CPU*%d";
+    const double slow = makespan(slowed, 1000), slower = makespan(slowed, 10000);
+    assert_true(fabs(slower / slow - 10.0) < 0.2);
+    refused(1, "no class 'gpu'",
+            "--graphs @/foreign.json.gz --machine " FILES "/machines/cpu-box.yaml --like cpu=gpu");
+    refused(2, "--workers", "--graphs x --machine y --workers 3");
+    write_file("stg", "2\n0 6 0\n1 4 1 0\n");
+    refused(1, "--workers does", "--graphs @/stg");
+    about(makespan("--graphs @/stg --workers 2"), 0.010);
+    about(makespan("--graphs @/stg --machine @/one.yaml"), 0.010);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -272,10 +317,10 @@ int main(void)
     }
     scratch_begin("sim");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_truth),
-        cmocka_unit_test(test_repeats),      cmocka_unit_test(test_staleness),
-        cmocka_unit_test(test_graphs),       cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_tight_memory),
+        cmocka_unit_test(test_by_hand), cmocka_unit_test(test_truth),
+        cmocka_unit_test(test_repeats), cmocka_unit_test(test_staleness),
+        cmocka_unit_test(test_graphs),  cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_tight_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
