@@ -68,8 +68,8 @@ struct mot_task_simulated {
     const struct mot_hint *truth; /* what the task really does; copied; NULL: as the hint says */
     const double *expected_s; /* (classes) instead of what the machine says; INFINITY: cannot run
                                  there; borrowed until the task has ended */
-    void (*effect)(void *argument); /* in the worker's thread, of cl_arg, after the time has passed:
-                                       what of the codelet's work must not be left out */
+    void (*effect)(void *argument); /* in the worker's thread, of cl_arg, when the task begins: what
+                                       of the codelet's work must not be left out */
 };
 
 /* Describes one task.  The codelet's cpu_funcs get (buffers, argument) as ever.  A codelet for any

@@ -10,6 +10,7 @@ struct mot_simulated_task {
     struct mot_hint truth;
     int has_truth, cpu_only;
     void (*effect)(void *argument);
+    double true_us; /* how long it takes where it has begun; 0: not yet, or on a processor */
 };
 
 struct mot_task_state {

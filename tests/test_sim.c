@@ -75,6 +75,12 @@ static void test_by_hand(void **state)
     (void)state;
     write_file("one.yaml", one_cpu);
     write_file("small.yaml", small);
+    /* heteroprio divides by times that it has measured. */
+    char zero[sizeof(one_cpu)];
+    memcpy(zero, one_cpu, sizeof(zero));
+    memcpy(strstr(zero, "advantage: {ms: 5}"), "advantage: {ms: 0}", 18);
+    write_file("zero.yaml", zero);
+    program_must(0, "sim --machine @/zero.yaml --workload @/small.yaml --policy heteroprio");
     /* Two prefills; 80 tokens; 4 scores; 2 advantages; 2 gradients; 4 reduces and the norm; 4
      * updates. */
     const double wanted =
@@ -308,6 +314,45 @@ static void test_tight_memory(void **state)
     json_decref(r);
 }
 
+/* Devices with memories of their own, some that generate and some that train, over slow links, all
+ * other stages taking no time: data come and go while a device computes, so that whichever part is
+ * the bottleneck is always at work. */
+static void test_devices_overlap(void **state)
+{
+    (void)state;
+    write_file("split.yaml",
+               "name: split\nlinks: [{name: wire, gb_s: 1, latency_us: 10}]\nclasses:\n"
+               "  - {name: cpu, kind: cpu, tflop_s: {float32: 1000}, memory_gib: 8,\n"
+               "     memory_gb_s: 1000, stages: {generate: never, gradient: never,\n"
+               "     reward: {ms: 0}}}\n"
+               "  - {name: R, kind: gpu, count: 3, link: wire, tflop_s: {float32: 1000},\n"
+               "     memory_gib: 8, memory_gb_s: 100000,\n"
+               "     stages: {generate: {ms_per_token: 1}, gradient: never}}\n"
+               "  - {name: T, kind: gpu, count: 2, link: wire, tflop_s: {float32: 1000},\n"
+               "     memory_gib: 8, memory_gb_s: 100000,\n"
+               "     stages: {generate: never, gradient: {ms_per_token: 0.4}}}\n");
+    char text[1024];
+    snprintf(text, sizeof(text), "%s", small);
+    char *steps = strstr(text, "steps: 1");
+    snprintf(steps, sizeof(text) - (size_t)(steps - text),
+             "steps: 4\nprompts_per_step: 32\ngroup_size: 4\nprompt_tokens: {mean: 1, max: 1}\n"
+             "answer_tokens: {mean: 500, max: 500}\nmicro_batch: 2\nrows_per_task: 1\n"
+             "lanes: 8\nstaleness: 2\nmax_tasks: 16\n");
+    write_file("split-work.yaml", text);
+    static const char *const policies[] = {"prio", "dmdas", "modular-heft"};
+    for (int i = 0; i < 3; i++) {
+        json_t *r = simulated("--machine @/split.yaml --workload @/split-work.yaml --policy %s",
+                              policies[i]);
+        const double wanted = 4 * 128 * 500 * 0.001 / 3;
+        if (!(number_at(r, "makespan_s") < 1.06 * wanted)) {
+            fail_msg("%s: %g s, %g s at the least", policies[i], number_at(r, "makespan_s"),
+                     wanted);
+        }
+        assert_true(number_at(r, "makespan_s") > wanted);
+        json_decref(r);
+    }
+}
+
 int main(void)
 {
     const char *program = getenv("MOTLEY_SIM_PROGRAM");
@@ -317,10 +362,11 @@ int main(void)
     }
     scratch_begin("sim");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand), cmocka_unit_test(test_truth),
-        cmocka_unit_test(test_repeats), cmocka_unit_test(test_staleness),
-        cmocka_unit_test(test_graphs),  cmocka_unit_test(test_recording),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_tight_memory),
+        cmocka_unit_test(test_by_hand),         cmocka_unit_test(test_truth),
+        cmocka_unit_test(test_repeats),         cmocka_unit_test(test_staleness),
+        cmocka_unit_test(test_graphs),          cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_refused),         cmocka_unit_test(test_tight_memory),
+        cmocka_unit_test(test_devices_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
