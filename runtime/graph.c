@@ -31,6 +31,20 @@ void mot_graph_add_edge(struct mot_graph *graph, int *capacity, int before, int 
     graph->edges[graph->n_edges++] = (struct mot_graph_edge){before, after, bytes, line};
 }
 
+void mot_graph_add_estimates(struct mot_graph *graph)
+{
+    if (graph->estimate_ms || graph->n_tasks == 0) { return; }
+    const size_t n = (size_t)graph->n_tasks * (size_t)graph->n_classes;
+    graph->estimate_ms = mot_alloc((n + 1) * sizeof(double));
+    memcpy(graph->estimate_ms, graph->tasks[0].ms, n * sizeof(double)); /* one block */
+}
+
+void mot_graph_add_priorities(struct mot_graph *graph)
+{
+    if (graph->priority) { return; }
+    graph->priority = mot_alloc_zeroed((size_t)graph->n_tasks + 1, sizeof(int));
+}
+
 void mot_graph_free(struct mot_graph *graph)
 {
     for (int c = 0; c < graph->n_classes; c++) { free(graph->classes[c].name); }
@@ -44,6 +58,8 @@ void mot_graph_free(struct mot_graph *graph)
     free(graph->classes);
     free(graph->tasks);
     free(graph->edges);
+    free(graph->estimate_ms);
+    free(graph->priority);
     memset(graph, 0, sizeof(*graph));
 }
 
@@ -194,6 +210,15 @@ static int check_task(const struct mot_graph *graph, int t)
         if (isnan(task->ms[c]) || task->ms[c] < 0.0) {
             return mot_fail(EINVAL, "%s: %g ms on class '%.120s' is no duration",
                             task_place(graph, t, place), task->ms[c], graph->classes[c].name);
+        }
+        const double estimate =
+            graph->estimate_ms
+                ? graph->estimate_ms[(size_t)t * (size_t)graph->n_classes + (size_t)c]
+                : task->ms[c];
+        if (isnan(estimate) || estimate < 0.0 || isfinite(estimate) != isfinite(task->ms[c])) {
+            return mot_fail(EINVAL, "%s: on class '%.120s' the duration is %g ms, the estimate %g",
+                            task_place(graph, t, place), graph->classes[c].name, task->ms[c],
+                            estimate);
         }
         can += isfinite(task->ms[c]);
         fits += mot_graph_can_run(graph, t, c);

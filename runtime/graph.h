@@ -44,6 +44,8 @@ struct mot_graph {
     struct mot_graph_class *classes;
     int n_tasks;
     struct mot_graph_task *tasks;
+    double *estimate_ms; /* (n_tasks, C) what policies are told; NULL: the durations */
+    int *priority; /* (n_tasks) greater goes first; NULL: the longest way to the end decides */
     int n_edges;
     struct mot_graph_edge *edges;
     double optimum_ms, longest_path_ms; /* as the file says, without transfers; NAN: it does not */
@@ -68,6 +70,9 @@ int mot_graphs_write(const struct mot_graphs *graphs, const char *path);
 /* An empty graph with its classes and tasks to be filled in: names NULL, all else zero. */
 void mot_graph_begin(struct mot_graph *graph, const char *file, const char *name, int n_classes,
                      int n_tasks);
+/* Makes room for estimates, equal to the durations there are then; for priorities, all 0. */
+void mot_graph_add_estimates(struct mot_graph *graph);
+void mot_graph_add_priorities(struct mot_graph *graph);
 /* capacity: what graph->edges has room for, kept by the caller from 0 on. */
 void mot_graph_add_edge(struct mot_graph *graph, int *capacity, int before, int after, double bytes,
                         int line);

@@ -273,6 +273,11 @@ static void take_classes(const struct adapter *a)
     const int n = a->m->n_classes;
     double *ms = adapted(a, g->tasks[0].ms); /* one block, as mot_graph_begin made it */
     free(g->tasks[0].ms);
+    if (g->estimate_ms) {
+        double *estimates = adapted(a, g->estimate_ms);
+        free(g->estimate_ms);
+        g->estimate_ms = estimates;
+    }
     for (int t = 0; t < g->n_tasks; t++) { g->tasks[t].ms = ms + (size_t)t * (size_t)n; }
     for (int c = 0; c < g->n_classes; c++) { free(g->classes[c].name); }
     free(g->classes);

@@ -1,8 +1,9 @@
 /* graph_simulate: a graph's tasks through mot_task_insert.  See graph_simulate.h.
  *
  * What a task leaves behind for its successors is one handle for each size among its edges; edges
- * without bytes share one of a byte.  Priorities are the longest way to the end, each task at its
- * mean over classes, in 0 .. 99 (policies without priorities ignore them). */
+ * without bytes share one of a byte.  Priorities are the graph's, or else the longest way to the
+ * end, each task at its estimate's mean over classes, in 0 .. 99 (policies without priorities
+ * ignore them). */
 #include "graph_simulate.h"
 #include "error.h"
 #include "motley.h"
@@ -23,7 +24,8 @@ void mot_machine_of_graph(const struct mot_graph *graph, struct mot_machine *mac
                             .n_links = graph->n_classes};
     const size_t n = (size_t)graph->n_classes;
     m.nodes = mot_alloc_zeroed(1, sizeof(*m.nodes));
-    m.nodes[0] = (struct mot_machine_node){.name = mot_strdup("box"), .count = 1, .link = -1};
+    m.nodes[0] =
+        (struct mot_machine_node){.name = mot_strdup("box"), .count = 1, .link = -1, .peer = -1};
     m.classes = mot_alloc_zeroed(n, sizeof(*m.classes));
     m.links = mot_alloc_zeroed(n, sizeof(*m.links));
     m.devices = mot_alloc_zeroed((size_t)mot_graph_workers(graph), sizeof(*m.devices));
@@ -75,9 +77,10 @@ struct run {
     const struct mot_graph *graph;
     struct mot_graph_links before, after; /* edges by their end, by their start */
     struct outputs *outputs;              /* (n_tasks) */
-    double *expected_s;                   /* (n_tasks, machine's classes) */
-    int *priority;                        /* (n_tasks) */
-    struct starpu_codelet *codelets;      /* one for each kind */
+    const char *const *stages;
+    double *expected_s, *true_s;     /* (n_tasks, machine's classes) */
+    int *priority;                   /* (n_tasks) */
+    struct starpu_codelet *codelets; /* one for each kind */
     char **kinds;
     int n_kinds;
 };
@@ -102,23 +105,36 @@ static struct starpu_codelet *codelet_of(struct run *r, const char *kind)
     return &r->codelets[k];
 }
 
-/* expected_s in the order of the machine's classes, which have the graph's names. */
+static const double *estimates_of(const struct mot_graph *g, int task)
+{
+    return g->estimate_ms ? g->estimate_ms + (size_t)task * (size_t)g->n_classes
+                          : g->tasks[task].ms;
+}
+
+/* The graph's class of the name of the machine's class c, or -EINVAL. */
+static int find_class(const struct mot_graph *g, const struct mot_machine *m, int c)
+{
+    for (int i = 0; i < g->n_classes; i++) {
+        if (strcmp(g->classes[i].name, m->classes[c].name) == 0) { return i; }
+    }
+    return mot_fail(EINVAL, "%s: the graph has no times for the class '%s' of %s", g->file,
+                    m->classes[c].name, m->path);
+}
+
+/* Times in the order of the machine's classes, which have the graph's names. */
 static int fill_times(struct run *r, const struct mot_machine *m)
 {
     const struct mot_graph *g = r->graph;
-    r->expected_s = mot_alloc_zeroed((size_t)g->n_tasks * (size_t)m->n_classes, sizeof(double));
+    const size_t n = (size_t)g->n_tasks * (size_t)m->n_classes;
+    r->expected_s = mot_alloc_zeroed(n, sizeof(double));
+    r->true_s = mot_alloc_zeroed(n, sizeof(double));
     for (int c = 0; c < m->n_classes; c++) {
-        int from = 0;
-        while (from < g->n_classes && strcmp(g->classes[from].name, m->classes[c].name) != 0) {
-            from++;
-        }
-        if (from == g->n_classes) {
-            return mot_fail(EINVAL, "%s: the graph has no times for the class '%s' of %s", g->file,
-                            m->classes[c].name, m->path);
-        }
+        const int from = find_class(g, m, c);
+        if (from < 0) { return from; }
         for (int t = 0; t < g->n_tasks; t++) {
-            r->expected_s[(size_t)t * (size_t)m->n_classes + (size_t)c] =
-                g->tasks[t].ms[from] * 1e-3;
+            const size_t to = (size_t)t * (size_t)m->n_classes + (size_t)c;
+            r->expected_s[to] = estimates_of(g, t)[from] * 1e-3;
+            r->true_s[to] = g->tasks[t].ms[from] * 1e-3;
         }
     }
     return 0;
@@ -126,11 +142,12 @@ static int fill_times(struct run *r, const struct mot_machine *m)
 
 static double mean_ms(const struct mot_graph *g, int task)
 {
+    const double *ms = estimates_of(g, task);
     double sum = 0.0;
     int n = 0;
     for (int c = 0; c < g->n_classes; c++) {
-        if (!isfinite(g->tasks[task].ms[c])) { continue; }
-        sum += g->tasks[task].ms[c];
+        if (!isfinite(ms[c])) { continue; }
+        sum += ms[c];
         n++;
     }
     return n > 0 ? sum / n : 0.0;
@@ -151,8 +168,10 @@ static void fill_priorities(struct run *r, const int *order)
     }
     MOT_ASSERT(g->n_tasks >= 0);
     r->priority = mot_alloc_zeroed((size_t)g->n_tasks, sizeof(int));
-    for (int t = 0; t < g->n_tasks && longest > 0.0; t++) {
-        r->priority[t] = (int)(HIGHEST * way[t] / longest);
+    for (int t = 0; t < g->n_tasks; t++) {
+        r->priority[t] = g->priority     ? g->priority[t]
+                         : longest > 0.0 ? (int)(HIGHEST * way[t] / longest)
+                                         : 0;
     }
     free(way);
 }
@@ -180,6 +199,20 @@ static starpu_data_handle_t output_of(struct run *r, int task, double bytes)
     return handle;
 }
 
+static const char *kind_of(const struct mot_graph_task *task)
+{
+    return task->kind ? task->kind : "task";
+}
+
+static int stage_of(const char *const *stages, const char *kind)
+{
+    const size_t n = strcspn(kind, ".");
+    for (int i = 0; stages[i] != NULL; i++) {
+        if (strlen(stages[i]) == n && strncmp(stages[i], kind, n) == 0) { return i; }
+    }
+    return -1;
+}
+
 static int insert(struct run *r, int t)
 {
     const struct mot_graph *g = r->graph;
@@ -205,16 +238,17 @@ static int insert(struct run *r, int t)
     }
     const struct mot_graph_task *task = &g->tasks[t];
     const int classes = mot_simulation()->machine->n_classes;
-    const char *kind = task->kind ? task->kind : "task";
-    const int error = mot_task_insert(
-        &(struct mot_task){.codelet = codelet_of(r, kind),
-                           .name = r->kinds[codelet_of(r, kind) - r->codelets],
-                           .hint = {.stage = -1, .step = task->step, .group = t, .version = -1},
-                           .n_buffers = used,
-                           .handles = handles,
-                           .modes = modes,
-                           .priority = r->priority[t],
-                           .simulated.expected_s = r->expected_s + (size_t)t * (size_t)classes});
+    const char *kind = kind_of(task);
+    const int error = mot_task_insert(&(struct mot_task){
+        .codelet = codelet_of(r, kind),
+        .name = r->kinds[codelet_of(r, kind) - r->codelets],
+        .hint = {.stage = stage_of(r->stages, kind), .step = task->step, .group = t, .version = -1},
+        .n_buffers = used,
+        .handles = handles,
+        .modes = modes,
+        .priority = r->priority[t],
+        .simulated.expected_s = r->expected_s + (size_t)t * (size_t)classes,
+        .simulated.true_s = r->true_s + (size_t)t * (size_t)classes});
     free(handles);
     free(modes);
     return error;
@@ -233,13 +267,15 @@ static void free_run(struct run *r)
     mot_graph_links_free(&r->after);
     free(r->outputs);
     free(r->expected_s);
+    free(r->true_s);
     free(r->priority);
 }
 
-int mot_graph_simulate(const struct mot_graph *graph, double *makespan_s)
+int mot_graph_simulate(const struct mot_graph *graph, const char *const *stages, double *makespan_s)
 {
     const size_t n = (size_t)graph->n_tasks;
     struct run r = {.graph = graph,
+                    .stages = stages,
                     .outputs = mot_alloc_zeroed(n, sizeof(struct outputs)),
                     .codelets = mot_alloc_zeroed(n, sizeof(struct starpu_codelet)),
                     .kinds = mot_alloc_zeroed(n, sizeof(char *))}; /* StarPU keeps both */
@@ -250,11 +286,33 @@ int mot_graph_simulate(const struct mot_graph *graph, double *makespan_s)
     MOT_ASSERT(error == 0); /* mot_graph_check */
     fill_priorities(&r, order);
     error = fill_times(&r, mot_simulation()->machine);
+    starpu_pause(); /* policies see the whole graph, whatever workers would have taken meanwhile */
     const double start_us = starpu_timing_now();
     for (int i = 0; !error && i < graph->n_tasks; i++) { error = insert(&r, order[i]); }
+    starpu_resume();
     mot_wait_all();
     *makespan_s = (starpu_timing_now() - start_us) * 1e-6;
     free(order);
     free_run(&r);
     return error;
+}
+
+/* ---- What a run will be ---------------------------------------------------------------------- */
+
+int mot_graph_apply_truth(struct mot_graph *graph, const struct mot_machine *m,
+                          const char *const *stages, uint64_t seed)
+{
+    mot_graph_add_estimates(graph);
+    for (int c = 0; c < m->n_classes && m->n_truths > 0; c++) {
+        const int i = find_class(graph, m, c);
+        if (i < 0) { return i; }
+        for (int t = 0; t < graph->n_tasks; t++) {
+            const char *kind = kind_of(&graph->tasks[t]);
+            const int stage = stage_of(stages, kind);
+            graph->tasks[t].ms[i] *=
+                mot_machine_least_factor(m, c, stage >= 0 ? stages[stage] : "other", seed,
+                                         mot_simulated_key(kind, graph->tasks[t].step, t));
+        }
+    }
+    return 0;
 }

@@ -11,6 +11,15 @@
 void mot_machine_of_graph(const struct mot_graph *graph, struct mot_machine *machine);
 
 /* Runs the graph in the simulation under way, whose machine's classes have the graph's names;
- * StarPU has been started.  0 or a negative errno with a message. */
-int mot_graph_simulate(const struct mot_graph *graph, double *makespan_s);
+ * StarPU has been started.  Policies are told the graph's estimates.  stages: names, ended by NULL;
+ * a task whose kind is one of them, or begins with one and a dot, has that number as its stage.  0
+ * or a negative errno with a message. */
+int mot_graph_simulate(const struct mot_graph *graph, const char *const *stages,
+                       double *makespan_s);
+
+/* Puts the machine's truth into the durations of a graph on its classes (graph_adapt.h); where that
+ * changes with time or device, the least of it.  So bounds of the graph hold for runs of it.  0 or
+ * -EINVAL with a message. */
+int mot_graph_apply_truth(struct mot_graph *graph, const struct mot_machine *machine,
+                          const char *const *stages, uint64_t seed);
 #endif

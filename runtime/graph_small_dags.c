@@ -7,9 +7,10 @@
  *              {"kind": "reward", "step": 0, "ms": [2, 5]}],
  *    "edges": [[0, 1, 64]]}
  *
- * ms is the duration in each class, null where it cannot run; an edge is [before, after] or
- * [before, after, bytes].  Only classes (name, workers), tasks (ms) and edges are needed.  Other
- * keys are not read. */
+ * ms is the duration in each class, null where it cannot run; a task may also have "estimate_ms",
+ * what policies are told of it instead, and "priority", a whole number, greater first; an edge is
+ * [before, after] or [before, after, bytes].  Only classes (name, workers), tasks (ms) and edges
+ * are needed.  Other keys are not read. */
 #include "error.h"
 #include "graph_formats.h"
 #include "json.h"
@@ -69,14 +70,14 @@ static int read_class(const struct mot_graph_text *text, const json_t *value,
 }
 
 static int read_ms(const struct mot_graph_text *text, const json_t *task, const char *place,
-                   int n_classes, double *ms)
+                   const char *key, int n_classes, double *ms)
 {
     json_t *array;
-    const int status = mot_json_get_array(task, place, "ms", &array);
+    const int status = mot_json_get_array(task, place, key, &array);
     if (status) { return status; }
     if ((int)json_array_size(array) != n_classes) {
-        return mot_fail(EINVAL, "%s: \"ms\" has %zu durations, there are %d classes",
-                        mot_graph_place(text, array), json_array_size(array), n_classes);
+        return mot_fail(EINVAL, "%s: \"%s\" has %zu durations, there are %d classes",
+                        mot_graph_place(text, array), key, json_array_size(array), n_classes);
     }
     for (int c = 0; c < n_classes; c++) {
         const json_t *value = json_array_get(array, (size_t)c);
@@ -84,8 +85,8 @@ static int read_ms(const struct mot_graph_text *text, const json_t *task, const 
         if (!json_is_null(value) && !(json_is_number(value) && ms[c] >= 0.0 && ms[c] <= LARGEST)) {
             char *shown = mot_json_text(value);
             const int failed =
-                mot_fail(EINVAL, "%s: \"ms\" for class %d is %.40s, not null or 0 to %g",
-                         mot_graph_place(text, array), c, shown, LARGEST);
+                mot_fail(EINVAL, "%s: \"%s\" for class %d is %.40s, not null or 0 to %g",
+                         mot_graph_place(text, array), key, c, shown, LARGEST);
             free(shown);
             return failed;
         }
@@ -100,7 +101,7 @@ static int read_task(const struct mot_graph_text *text, const json_t *value, int
     snprintf(place, sizeof(place), "%s", mot_graph_place(text, value));
     task->line = mot_json_lines_find(text->lines, value);
     int64_t step = 0;
-    int status = read_ms(text, value, place, n_classes, task->ms);
+    int status = read_ms(text, value, place, "ms", n_classes, task->ms);
     if (!status) { status = optional_string(value, place, "name", &task->name); }
     if (!status) { status = optional_string(value, place, "kind", &task->kind); }
     if (!status && mot_json_has(value, "step")) {
@@ -108,6 +109,41 @@ static int read_task(const struct mot_graph_text *text, const json_t *value, int
     }
     if (!status) { status = optional_number(value, place, "output_bytes", &task->output_bytes); }
     task->step = (int)step;
+    return status;
+}
+
+/* What of a task only simulated runs look at. */
+static int read_told(const struct mot_graph_text *text, const json_t *value,
+                     struct mot_graph *graph, int t)
+{
+    char place[512];
+    snprintf(place, sizeof(place), "%s", mot_graph_place(text, value));
+    int64_t priority = 0;
+    int status = 0;
+    if (mot_json_has(value, "estimate_ms")) {
+        status = read_ms(text, value, place, "estimate_ms", graph->n_classes,
+                         graph->estimate_ms + (size_t)t * (size_t)graph->n_classes);
+    }
+    if (!status && mot_json_has(value, "priority")) {
+        status = mot_json_get_int(value, place, "priority", -1000000000, 1000000000, &priority);
+        if (!status) { graph->priority[t] = (int)priority; }
+    }
+    return status;
+}
+
+static int read_all_told(const struct mot_graph_text *text, const json_t *tasks,
+                         struct mot_graph *graph)
+{
+    int estimates = 0, priorities = 0, status = 0;
+    for (int t = 0; t < graph->n_tasks; t++) {
+        estimates |= mot_json_has(json_array_get(tasks, (size_t)t), "estimate_ms");
+        priorities |= mot_json_has(json_array_get(tasks, (size_t)t), "priority");
+    }
+    if (estimates) { mot_graph_add_estimates(graph); }
+    if (priorities) { mot_graph_add_priorities(graph); }
+    for (int t = 0; !status && t < graph->n_tasks && (estimates || priorities); t++) {
+        status = read_told(text, json_array_get(tasks, (size_t)t), graph, t);
+    }
     return status;
 }
 
@@ -179,6 +215,7 @@ static int read_graph(const struct mot_graph_text *text, const json_t *value, in
     for (size_t t = 0; !status && t < n; t++) {
         status = read_task(text, json_array_get(tasks, t), (int)n_classes, &graph->tasks[t]);
     }
+    if (!status) { status = read_all_told(text, tasks, graph); }
     int capacity = 0;
     for (size_t e = 0; !status && e < json_array_size(edges); e++) {
         status = read_edge(text, json_array_get(edges, e), graph, &capacity);

@@ -42,14 +42,21 @@ static json_t *class_object(const struct mot_graph_class *class)
     return object;
 }
 
-static json_t *task_object(const struct mot_graph *graph, const struct mot_graph_task *task)
+static json_t *task_object(const struct mot_graph *graph, int t)
 {
-    json_t *object = json_object(), *ms = json_array();
+    const struct mot_graph_task *task = &graph->tasks[t];
+    json_t *object = json_object(), *ms = json_array(), *estimate = json_array();
     if (task->name) { set(object, "name", mot_json_string(task->name, strlen(task->name))); }
     if (task->kind) { set(object, "kind", mot_json_string(task->kind, strlen(task->kind))); }
     set(object, "step", json_integer(task->step));
     for (int c = 0; c < graph->n_classes; c++) { append(ms, number(task->ms[c])); }
     set(object, "ms", ms);
+    for (int c = 0; graph->estimate_ms && c < graph->n_classes; c++) {
+        append(estimate, number(graph->estimate_ms[t * graph->n_classes + c]));
+    }
+    if (graph->estimate_ms) { json_object_set(object, "estimate_ms", estimate); }
+    json_decref(estimate);
+    if (graph->priority) { set(object, "priority", json_integer(graph->priority[t])); }
     set_unless_zero(object, "output_bytes", task->output_bytes);
     return object;
 }
@@ -66,9 +73,7 @@ static json_t *graph_object(const struct mot_graph *graph)
     for (int c = 0; c < graph->n_classes; c++) {
         append(classes, class_object(&graph->classes[c]));
     }
-    for (int t = 0; t < graph->n_tasks; t++) {
-        append(tasks, task_object(graph, &graph->tasks[t]));
-    }
+    for (int t = 0; t < graph->n_tasks; t++) { append(tasks, task_object(graph, t)); }
     for (int e = 0; e < graph->n_edges; e++) {
         json_t *edge = json_array();
         append(edge, json_integer(graph->edges[e].before));

@@ -89,3 +89,25 @@ double mot_machine_truth_factor(const struct mot_machine *m, int device, const c
     }
     return factor;
 }
+
+double mot_machine_least_factor(const struct mot_machine *m, int class, const char *stage,
+                                uint64_t seed, uint64_t key)
+{
+    double least = m->n_truths > 0 ? INFINITY : 1.0;
+    for (int d = 0; d < m->n_devices && m->n_truths > 0; d++) {
+        if (m->devices[d].class != class) { continue; }
+        for (int i = -1; i < m->n_truths; i++) { /* before and after each change */
+            const double now_s = i < 0 ? 0.0 : m->truths[i].from_s;
+            if (i >= 0 && now_s == 0.0) { continue; }
+            least = fmin(least, mot_machine_truth_factor(m, d, stage, now_s, seed, key));
+        }
+    }
+    return least;
+}
+
+int mot_machine_class_devices(const struct mot_machine *m, int class)
+{
+    int n = 0;
+    for (int d = 0; d < m->n_devices; d++) { n += m->devices[d].class == class; }
+    return n;
+}

@@ -37,7 +37,7 @@ struct mot_machine_class {
     double price_per_hour; /* of each device; NAN: unknown */
     double watts, idle_watts;
     int link; /* between memory of the box and the device; -1: none (the CPU class) */
-    int peer; /* between two devices of the class in a box; -1: through main memory */
+    int peer; /* between two devices of the class in a box; -1: the node's, or main memory */
     int n_stages;
     struct mot_machine_stage *stages;
 };
@@ -52,6 +52,7 @@ struct mot_machine_node {
     char *name;
     int count; /* boxes */
     int link;  /* from the first box's memory; -1: the first node's, or the machine has one box */
+    int peer;  /* between any two GPUs in a box; -1: only where a class has one */
 };
 
 /* How durations differ from what is expected.  Each is a factor on those of a class (-1: of all) in
@@ -104,4 +105,8 @@ double mot_machine_expected_s(const struct mot_machine *machine, int class,
  * function of these and of seed and key, which tells tasks apart, alone. */
 double mot_machine_truth_factor(const struct mot_machine *machine, int device, const char *stage,
                                 double now_s, uint64_t seed, uint64_t key);
+/* The least that factor can be on the class: over its devices, and over time. */
+double mot_machine_least_factor(const struct mot_machine *machine, int class, const char *stage,
+                                uint64_t seed, uint64_t key);
+int mot_machine_class_devices(const struct mot_machine *machine, int class);
 #endif

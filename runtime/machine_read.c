@@ -103,13 +103,14 @@ static int read_links(struct mot_machine *m, struct mot_yaml *root)
 
 static int read_nodes(struct mot_machine *m, struct mot_yaml *root)
 {
-    static const char *const keys[] = {"name", "count", "link", NULL};
+    static const char *const keys[] = {"name", "count", "link", "peer", NULL};
     struct mot_yaml *list;
     int error = list_of_maps(root, "nodes", 0, sizeof(*m->nodes), &list, &m->n_nodes, &m->nodes);
     if (!error && list == NULL) { /* one box */
         m->nodes = mot_alloc_zeroed(1, sizeof(*m->nodes));
         m->n_nodes = 1;
-        m->nodes[0] = (struct mot_machine_node){.name = mot_strdup("box"), .count = 1, .link = -1};
+        m->nodes[0] = (struct mot_machine_node){
+            .name = mot_strdup("box"), .count = 1, .link = -1, .peer = -1};
         return 0;
     }
     for (int i = 0; !error && i < m->n_nodes; i++) {
@@ -120,6 +121,9 @@ static int read_nodes(struct mot_machine *m, struct mot_yaml *root)
         if (!error) { error = mot_yaml_int(map, "count", 1, COUNT_MAX, &int_one, &node->count); }
         if (!error) {
             error = index_of(map, "link", m->links, sizeof(*m->links), m->n_links, &node->link);
+        }
+        if (!error) {
+            error = index_of(map, "peer", m->links, sizeof(*m->links), m->n_links, &node->peer);
         }
         if (!error && node->link < 0 && (i > 0 || node->count > 1)) {
             error = mot_yaml_fail(map, "'%s' needs a link to the first box", node->name);

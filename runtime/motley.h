@@ -68,6 +68,7 @@ struct mot_task_simulated {
     const struct mot_hint *truth; /* what the task really does; copied; NULL: as the hint says */
     const double *expected_s; /* (classes) instead of what the machine says; INFINITY: cannot run
                                  there; borrowed until the task has ended */
+    const double *true_s; /* (classes) with expected_s: what it takes; NULL: that; borrowed too */
     void (*effect)(void *argument); /* in the worker's thread, of cl_arg, when the task begins: what
                                        of the codelet's work must not be left out */
 };

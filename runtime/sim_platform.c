@@ -62,7 +62,9 @@ static void add_own(const struct mot_machine *m, int device, const char *way, st
 
 static int has_peer(const struct mot_machine *m, int device)
 {
-    return m->classes[m->devices[device].class].peer >= 0;
+    const struct mot_machine_device *d = &m->devices[device];
+    return m->classes[d->class].peer >= 0
+           || (!m->classes[d->class].is_cpu && m->nodes[d->node].peer >= 0);
 }
 
 static int same_box(const struct mot_machine *m, int a, int b)
@@ -70,9 +72,18 @@ static int same_box(const struct mot_machine *m, int a, int b)
     return m->devices[a].node == m->devices[b].node && m->devices[a].box == m->devices[b].box;
 }
 
+/* The link between two of a box, of their class or else of the node; -1: none. */
+static int peer_link(const struct mot_machine *m, int a, int b)
+{
+    if (!same_box(m, a, b) || !has_peer(m, a) || !has_peer(m, b)) { return -1; }
+    const int class = m->devices[a].class;
+    const int own = class == m->devices[b].class ? m->classes[class].peer : -1;
+    return own >= 0 ? own : m->nodes[m->devices[a].node].peer;
+}
+
 static int are_peers(const struct mot_machine *m, int a, int b)
 {
-    return m->devices[a].class == m->devices[b].class && same_box(m, a, b) && has_peer(m, a);
+    return peer_link(m, a, b) >= 0;
 }
 
 /* from, to: devices, -1 main memory; not equal. */
@@ -81,8 +92,7 @@ static struct path path_between(const struct mot_machine *m, int from, int to)
     struct path p = {0};
     if (from >= 0 && to >= 0) {
         if (are_peers(m, from, to)) {
-            const struct mot_machine_class *c = &m->classes[m->devices[from].class];
-            add_link(&p, &m->links[c->peer], "device%d-device%d", from, to);
+            add_link(&p, &m->links[peer_link(m, from, to)], "device%d-device%d", from, to);
             return p;
         }
         add_own(m, from, "up", &p);
@@ -141,7 +151,7 @@ static void write_hosts(FILE *f, const struct mot_machine *m)
                 i - m->n_cpus);
         write_text(f, c->name);
         fprintf(f, "\"/>\n    <prop id=\"memsize\" value=\"%.0f\"/>\n", c->memory_bytes);
-        fprintf(f, "    <prop id=\"memcpy_peer\" value=\"%d\"/>\n  </host>\n", c->peer >= 0);
+        fprintf(f, "    <prop id=\"memcpy_peer\" value=\"%d\"/>\n  </host>\n", has_peer(m, i));
     }
 }
 

@@ -12,6 +12,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+uint64_t mot_simulated_key(const char *name, int step, int group)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *c = name; *c; c++) { hash = (hash ^ (unsigned char)*c) * 0x100000001b3u; }
+    hash = (hash ^ (uint32_t)step) * 0x9e3779b97f4a7c15u;
+    hash = (hash ^ (hash >> 29) ^ (uint32_t)group) * 0xbf58476d1ce4e5b9u;
+    return (hash ^ hash >> 32) | 1;
+}
+
 #ifdef STARPU_SIMGRID
 
 /* Set while the simulation runs; SimGrid's actors share one thread. */
@@ -169,14 +178,21 @@ static struct mot_task_state *state_of(const struct starpu_task *task)
 
 static const double shortest_s = 1e-6; /* policies of StarPU divide by times */
 
+/* Seconds on a device of the class, but for the machine's truth. */
+static double own_true_s(const struct mot_task_state *state, int class)
+{
+    const struct mot_simulated_task *t = &state->simulated;
+    if (t->true_s) { return t->true_s[class]; }
+    return expected_s(state, t->has_truth ? &t->truth : &state->hint, class);
+}
+
 /* Seconds the task takes on the device, from now on. */
 static double true_s(const struct mot_task_state *state, int device)
 {
     const struct mot_machine *m = sim.of.machine;
     const struct mot_simulated_task *t = &state->simulated;
     const double now_s = (starpu_timing_now() - sim.start_us) * 1e-6;
-    const double s =
-        expected_s(state, t->has_truth ? &t->truth : &state->hint, m->devices[device].class);
+    const double s = own_true_s(state, m->devices[device].class);
     return s * mot_machine_truth_factor(m, device, stage_name(state), now_s, sim.of.seed, t->key);
 }
 
@@ -236,15 +252,19 @@ static int is_named(const struct mot_machine_class *c, const struct mot_task_sta
     return 0;
 }
 
-int mot_simulate_can_run(const struct mot_task_state *state, int worker)
+static int can_run(const struct mot_task_state *state, int class)
 {
     const struct mot_machine *m = sim.of.machine;
-    const int class = m->devices[mot_simulated_device(worker)].class;
     const struct mot_machine_class *c = &m->classes[class];
     if (state->simulated.cpu_only && m->n_cpus > 0 && !c->is_cpu && !is_named(c, state)) {
         return 0;
     }
     return isfinite(expected_s(state, &state->hint, class));
+}
+
+int mot_simulate_can_run(const struct mot_task_state *state, int worker)
+{
+    return can_run(state, sim.of.machine->devices[mot_simulated_device(worker)].class);
 }
 
 /* What every codelet does here on a processor: it lets the time pass. */
@@ -286,13 +306,7 @@ static void grow(void)
 /* Tells tasks apart whatever the order in which different ones are inserted. */
 static uint64_t key_of(const struct mot_task_state *state)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char *c = state->name; *c; c++) {
-        hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
-    }
-    hash = (hash ^ (uint32_t)state->hint.step) * 0x9e3779b97f4a7c15u;
-    hash = (hash ^ (hash >> 29) ^ (uint32_t)state->hint.group) * 0xbf58476d1ce4e5b9u;
-    hash = (hash ^ hash >> 32) | 1;
+    const uint64_t hash = mot_simulated_key(state->name, state->hint.step, state->hint.group);
     if (2 * (table_used + 1) > table_size) { grow(); }
     struct place *place = find(hash);
     table_used += place->hash == 0;
@@ -324,6 +338,43 @@ static void replace(struct starpu_codelet *codelet)
     codelet->flags |= STARPU_CODELET_SIMGRID_EXECUTE;
 }
 
+/* By number of the recording, (classes) each. */
+static struct {
+    int on;
+    size_t n; /* numbers with room */
+    double *s;
+} kept;
+
+void mot_simulated_keep_truth(void)
+{
+    kept.on = 1;
+}
+
+double mot_simulated_true_s(uint32_t number, int class)
+{
+    const size_t classes = (size_t)sim.of.machine->n_classes;
+    return number < kept.n ? kept.s[number * classes + (size_t) class] : INFINITY;
+}
+
+static void keep_truth(const struct mot_task_state *state)
+{
+    const struct mot_machine *m = sim.of.machine;
+    const size_t classes = (size_t)m->n_classes, number = state->trace.number;
+    if (number >= kept.n) {
+        const size_t n = 2 * number + 1024;
+        kept.s = mot_realloc(kept.s, n * classes * sizeof(double));
+        for (size_t i = kept.n * classes; i < n * classes; i++) { kept.s[i] = INFINITY; }
+        kept.n = n;
+    }
+    for (int c = 0; c < m->n_classes; c++) {
+        kept.s[number * classes + (size_t)c] =
+            can_run(state, c) ? own_true_s(state, c)
+                                    * mot_machine_least_factor(m, c, stage_name(state), sim.of.seed,
+                                                               state->simulated.key)
+                              : INFINITY;
+    }
+}
+
 void mot_simulate_task(struct mot_task_state *state, const struct mot_task *task)
 {
     if (task->codelet->cpu_funcs[0] != pass_time) { replace(task->codelet); }
@@ -331,9 +382,11 @@ void mot_simulate_task(struct mot_task_state *state, const struct mot_task *task
     t->cpu_only = ((const struct replaced *)task->codelet->model)->cpu_only;
     t->key = key_of(state);
     t->expected_s = task->simulated.expected_s;
+    t->true_s = task->simulated.true_s;
     t->effect = task->simulated.effect;
     t->has_truth = task->simulated.truth != NULL;
     if (t->has_truth) { t->truth = *task->simulated.truth; }
+    if (kept.on) { keep_truth(state); }
 }
 
 struct mot_simulated_use mot_simulated_use(int device)
@@ -389,6 +442,17 @@ int mot_simulate_can_run(const struct mot_task_state *state, int worker)
 int mot_simulated_device(int worker)
 {
     return worker;
+}
+
+void mot_simulated_keep_truth(void)
+{
+}
+
+double mot_simulated_true_s(uint32_t number, int class)
+{
+    (void)number;
+    (void)class;
+    return INFINITY;
 }
 
 struct mot_simulated_use mot_simulated_use(int device)

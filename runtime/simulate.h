@@ -45,6 +45,15 @@ struct mot_simulated_use mot_simulated_use(int device);
 /* The device of a worker. */
 int mot_simulated_device(int worker);
 
+/* From now on the true durations of tasks are kept.  For recorded ones (MOTLEY_TRACE): seconds of
+ * the task of that number in the recording on a device of the class, the least that the truth
+ * allows; INFINITY: the class cannot run it, or there is no such task. */
+void mot_simulated_keep_truth(void);
+double mot_simulated_true_s(uint32_t number, int class);
+
+/* What tells a task from others in the truth: the first of its name, step and group. */
+uint64_t mot_simulated_key(const char *name, int step, int group);
+
 /* Memory for data: addresses that nothing may touch.  Never given back. */
 void *mot_simulated_memory(size_t bytes);
 #endif

@@ -6,7 +6,7 @@
 /* Of a simulated run (simulate.c). */
 struct mot_simulated_task {
     uint64_t key; /* tells the task from others, whatever the schedule */
-    const double *expected_s;
+    const double *expected_s, *true_s;
     struct mot_hint truth;
     int has_truth, cpu_only;
     void (*effect)(void *argument);
