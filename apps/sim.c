@@ -3,7 +3,6 @@
  * The files are read and checked here; the simulation is the program of another build, on StarPU
  * with SimGrid, which takes over by execv() with the same arguments. */
 #include "sim.h"
-#include "graph_adapt.h"
 #include "graph_simulate.h"
 #include "json.h"
 #include "motley.h"
@@ -31,7 +30,7 @@ static const char usage[] =
     "durations of the graph's classes of their names, or as --like says, or by ratio of peaks.\n";
 
 struct sim_config {
-    char *machine, *workload, *graphs, *graph, *like, *policy, *trace;
+    char *machine, *workload, *graphs, *graph, *like, *policy, *trace, *write;
     double noise;
     int64_t seed;
     int json, steps, workers;
@@ -63,6 +62,8 @@ static const struct mot_option options[] = {
      "One JSON object instead of text.", "Output"},
     {"trace", MOT_OPTION_STRING, AT(trace), "", NULL, 0, 0, NULL,
      "Record the run into this file (trace.json.gz).", NULL},
+    {"write", MOT_OPTION_STRING, AT(write), "", NULL, 0, 0, NULL,
+     "Write the graph that ran into this file, with the true durations, for motley bound.", NULL},
     {0},
 };
 #undef AT
@@ -70,79 +71,11 @@ static const struct mot_option options[] = {
 /* One run: what it is of and what came out. */
 struct sim {
     struct sim_config config;
-    struct mot_machine machine;
-    struct mot_workload workload; /* or */
-    struct mot_graphs graphs;
-    const struct mot_graph *graph; /* NULL: the workload */
+    struct mot_sim_subject of;
     struct mot_workload_result result;
     char policy[128];
     struct mot_simulated_use *use; /* (devices) */
 };
-
-/* ---- Files ----------------------------------------------------------------------------------- */
-
-/* The graph of that name, on the machine; where none is given, the graph's own. */
-static int choose_graph(struct sim *s, const char *file, const char *name)
-{
-    const struct sim_config *c = &s->config;
-    const int error = mot_graphs_read(file, c->machine ? -1 : c->workers, &s->graphs);
-    if (error) { return error; }
-    for (int i = 0; i < s->graphs.n; i++) {
-        struct mot_graph *graph = &s->graphs.graph[i];
-        if (name != NULL && !(graph->name && strcmp(graph->name, name) == 0)) { continue; }
-        s->graph = graph;
-        if (c->machine == NULL) { mot_machine_of_graph(graph, &s->machine); }
-        return mot_graph_adapt(graph, &s->machine, c->like, MOT_SIMULATES);
-    }
-    return mot_fail(EINVAL, "%s: there is no graph '%s'", file, name ? name : "");
-}
-
-/* --noise is one more thing that is true of the machine. */
-static void add_noise(struct mot_machine *m, double sigma)
-{
-    const size_t n = (size_t)m->n_truths + 1;
-    m->truths = mot_realloc(m->truths, n * sizeof(*m->truths));
-    m->truths[m->n_truths++] = (struct mot_machine_truth){
-        .class = -1, .device = -1, .factor = 1.0, .sigma = sigma, .probability = 1.0};
-}
-
-static int load(struct sim *s)
-{
-    const struct sim_config *c = &s->config;
-    if ((c->workload != NULL) == (c->graphs != NULL)) {
-        mot_fail(EINVAL, "sim: one of --workload and --graphs is needed");
-        return 2;
-    }
-    if (c->workload != NULL && c->machine == NULL) {
-        mot_fail(EINVAL, "sim: --workload needs a --machine");
-        return 2;
-    }
-    if (c->workers > 0 && c->machine != NULL) {
-        mot_fail(EINVAL, "sim: --workers is for graphs without a --machine");
-        return 2;
-    }
-    int error = 0;
-    if (c->machine) { error = mot_machine_load(c->machine, mot_workload_stages(), &s->machine); }
-    if (!error && c->workload) { error = mot_workload_load(c->workload, &s->workload); }
-    if (!error && c->workload && s->workload.dag) {
-        error = choose_graph(s, s->workload.dag, s->workload.graph);
-    } else if (!error && c->graphs) {
-        error = choose_graph(s, c->graphs, c->graph);
-    }
-    if (!error && c->noise > 0.0) { add_noise(&s->machine, c->noise); }
-    if (!error && c->steps > 0) { s->workload.steps = c->steps; }
-    return error ? 1 : 0;
-}
-
-static void unload(struct sim *s)
-{
-    mot_machine_free(&s->machine);
-    mot_workload_free(&s->workload);
-    mot_graphs_free(&s->graphs);
-    free(s->result.steps);
-    free(s->use);
-    mot_options_free(options, &s->config);
-}
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 
@@ -157,8 +90,8 @@ static int64_t tokens_of(const struct sim *s)
 static double price(const struct sim *s)
 {
     double sum = 0.0;
-    for (int i = 0; i < s->machine.n_devices; i++) {
-        sum += s->machine.classes[s->machine.devices[i].class].price_per_hour;
+    for (int i = 0; i < s->of.machine.n_devices; i++) {
+        sum += s->of.machine.classes[s->of.machine.devices[i].class].price_per_hour;
     }
     return sum * s->result.makespan_s / 3600.0;
 }
@@ -166,8 +99,8 @@ static double price(const struct sim *s)
 static double energy_wh(const struct sim *s)
 {
     double joule = 0.0;
-    for (int i = 0; i < s->machine.n_devices; i++) {
-        const struct mot_machine_class *c = &s->machine.classes[s->machine.devices[i].class];
+    for (int i = 0; i < s->of.machine.n_devices; i++) {
+        const struct mot_machine_class *c = &s->of.machine.classes[s->of.machine.devices[i].class];
         const double busy = s->use[i].busy_s, idle = s->result.makespan_s - busy;
         joule += c->watts * busy + c->idle_watts * idle;
     }
@@ -177,14 +110,14 @@ static double energy_wh(const struct sim *s)
 static json_t *devices_json(const struct sim *s)
 {
     json_t *list = json_array();
-    for (int i = 0; i < s->machine.n_devices; i++) {
+    for (int i = 0; i < s->of.machine.n_devices; i++) {
         const struct mot_simulated_use *u = &s->use[i];
         char name[256];
-        mot_machine_device_name(&s->machine, i, name, sizeof(name));
+        mot_machine_device_name(&s->of.machine, i, name, sizeof(name));
         json_t *o = json_object();
         json_object_set_new(o, "device", json_string(name));
-        json_object_set_new(o, "class",
-                            json_string(s->machine.classes[s->machine.devices[i].class].name));
+        json_object_set_new(
+            o, "class", json_string(s->of.machine.classes[s->of.machine.devices[i].class].name));
         json_object_set_new(o, "busy_s", mot_json_number(u->busy_s));
         json_object_set_new(o, "transfer_s", mot_json_number(u->wait_s));
         json_object_set_new(o, "idle_s",
@@ -216,20 +149,20 @@ static json_t *steps_json(const struct sim *s)
 static void print_json(const struct sim *s)
 {
     json_t *o = json_object();
-    const char *name = s->graph ? s->graph->name : s->workload.name;
-    json_object_set_new(o, "machine", json_string(s->machine.name));
+    const char *name = s->of.graph ? s->of.graph->name : s->of.workload.name;
+    json_object_set_new(o, "machine", json_string(s->of.machine.name));
     json_object_set_new(o, "workload", json_string(name ? name : ""));
     json_object_set_new(o, "policy", json_string(s->policy));
     json_object_set_new(o, "seed", json_integer(s->config.seed));
     json_object_set_new(o, "noise", mot_json_number(s->config.noise));
     json_object_set_new(o, "makespan_s", mot_json_number(s->result.makespan_s));
-    if (s->graph == NULL) {
+    if (s->of.graph == NULL) {
         json_object_set_new(o, "tokens_per_s",
                             mot_json_number((double)tokens_of(s) / s->result.makespan_s));
     }
     json_object_set_new(o, "price", mot_json_number(price(s)));
     json_object_set_new(o, "energy_wh", mot_json_number(energy_wh(s)));
-    if (s->graph == NULL) { json_object_set_new(o, "steps", steps_json(s)); }
+    if (s->of.graph == NULL) { json_object_set_new(o, "steps", steps_json(s)); }
     json_object_set_new(o, "devices", devices_json(s));
     char *text = mot_json_text(o);
     puts(text);
@@ -240,9 +173,10 @@ static void print_json(const struct sim *s)
 static void print_text(const struct sim *s)
 {
     const double makespan = s->result.makespan_s;
-    printf("%s on %s, policy %s, seed %lld\n", s->graph ? s->graph->name : s->workload.name,
-           s->machine.name, s->policy, (long long)s->config.seed);
-    if (s->graph == NULL) {
+    printf("%s on %s, policy %s, seed %lld\n",
+           s->of.graph ? s->of.graph->name : s->of.workload.name, s->of.machine.name, s->policy,
+           (long long)s->config.seed);
+    if (s->of.graph == NULL) {
         printf("\n%6s %12s %12s %12s %10s\n", "step", "end", "generated", "tokens", "staleness");
     }
     for (int i = 0; i < s->result.n_steps; i++) {
@@ -251,19 +185,71 @@ static void print_text(const struct sim *s)
                (long long)step->answer_tokens, step->staleness_mean, step->staleness_max);
     }
     printf("\n%-24s %8s %8s %8s %8s\n", "device", "busy", "transfer", "idle", "tasks");
-    for (int i = 0; i < s->machine.n_devices; i++) {
+    for (int i = 0; i < s->of.machine.n_devices; i++) {
         const struct mot_simulated_use *u = &s->use[i];
         char name[256];
-        mot_machine_device_name(&s->machine, i, name, sizeof(name));
+        mot_machine_device_name(&s->of.machine, i, name, sizeof(name));
         printf("%-24s %6.1f %% %6.1f %% %6.1f %% %8d\n", name, 100.0 * u->busy_s / makespan,
                100.0 * u->wait_s / makespan, 100.0 * (makespan - u->busy_s - u->wait_s) / makespan,
                u->tasks);
     }
     printf("\nmakespan %.6g s", makespan);
-    if (s->graph == NULL) { printf(", %.6g tokens/s", (double)tokens_of(s) / makespan); }
+    if (s->of.graph == NULL) { printf(", %.6g tokens/s", (double)tokens_of(s) / makespan); }
     if (!isnan(price(s))) { printf(", price %.4g", price(s)); }
     if (!isnan(energy_wh(s))) { printf(", energy %.4g Wh", energy_wh(s)); }
     puts("");
+}
+
+/* ---- The graph that ran ---------------------------------------------------------------------- */
+
+/* The graph of a recorded run on the machine's classes, with the durations that were true. */
+static void take_recorded(const struct mot_machine *m, const struct mot_graph *recorded,
+                          const char *name, struct mot_graph *graph)
+{
+    mot_graph_begin(graph, recorded->file, name, m->n_classes, recorded->n_tasks);
+    for (int c = 0; c < m->n_classes; c++) {
+        graph->classes[c].name = mot_strdup(m->classes[c].name);
+        graph->classes[c].workers = mot_machine_class_devices(m, c);
+    }
+    for (int t = 0; t < recorded->n_tasks; t++) {
+        const struct mot_graph_task *from = &recorded->tasks[t];
+        struct mot_graph_task *to = &graph->tasks[t];
+        const unsigned long number = strtoul(strrchr(from->name, '.') + 1, NULL, 10);
+        to->name = mot_strdup(from->name);
+        to->kind = mot_strdup(from->kind);
+        to->step = from->step;
+        to->output_bytes = from->output_bytes;
+        for (int c = 0; c < m->n_classes; c++) {
+            to->ms[c] = 1e3 * mot_simulated_true_s((uint32_t)number, c);
+        }
+    }
+    int capacity = 0;
+    for (int e = 0; e < recorded->n_edges; e++) {
+        const struct mot_graph_edge *edge = &recorded->edges[e];
+        mot_graph_add_edge(graph, &capacity, edge->before, edge->after, edge->bytes, 0);
+    }
+}
+
+/* trace: of the run; not needed where it was of a graph. */
+static int write_graph(struct sim *s, const char *trace)
+{
+    struct mot_graph made = {0};
+    struct mot_graphs recorded = {0};
+    int error = 0;
+    if (s->of.graph != NULL) {
+        error = mot_graph_apply_truth(s->of.graph, &s->of.machine, mot_workload_stages(),
+                                      (uint64_t)s->config.seed);
+    } else {
+        error = mot_graphs_read(trace, 0, &recorded);
+        if (!error) {
+            take_recorded(&s->of.machine, &recorded.graph[0], s->of.workload.name, &made);
+        }
+    }
+    const struct mot_graphs one = {.graph = s->of.graph ? s->of.graph : &made, .n = 1};
+    if (!error) { error = mot_graphs_write(&one, s->config.write); }
+    mot_graphs_free(&recorded);
+    mot_graph_free(&made);
+    return error;
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
@@ -271,20 +257,29 @@ static void print_text(const struct sim *s)
 static int simulate(void *argument)
 {
     struct sim *s = argument;
-    if (s->config.trace) { setenv("MOTLEY_TRACE", s->config.trace, 1); }
+    const struct sim_config *c = &s->config;
+    const int needs_trace = c->write != NULL && s->of.graph == NULL;
+    char *trace = c->trace      ? mot_strdup(c->trace)
+                  : needs_trace ? mot_format("%s.trace.json.gz", c->write)
+                                : NULL;
+    if (trace) { setenv("MOTLEY_TRACE", trace, 1); }
+    if (needs_trace) { mot_simulated_keep_truth(); }
     const struct mot_start_options start = {
         .policy = s->config.policy, .policies = mot_policies, .stage_name = mot_stage_name};
     if (mot_start(&start)) { return 1; }
     snprintf(s->policy, sizeof(s->policy), "%s", mot_policy_name());
     int error = 0;
-    if (s->graph != NULL) {
-        error = mot_graph_simulate(s->graph, &s->result.makespan_s);
+    if (s->of.graph != NULL) {
+        error = mot_graph_simulate(s->of.graph, mot_workload_stages(), &s->result.makespan_s);
     } else {
-        error = mot_workload_run(&s->workload, (uint64_t)s->config.seed, &s->result);
+        error = mot_workload_run(&s->of.workload, (uint64_t)s->config.seed, &s->result);
     }
-    s->use = mot_alloc_zeroed((size_t)s->machine.n_devices, sizeof(*s->use));
-    for (int i = 0; i < s->machine.n_devices; i++) { s->use[i] = mot_simulated_use(i); }
-    mot_stop();
+    s->use = mot_alloc_zeroed((size_t)s->of.machine.n_devices, sizeof(*s->use));
+    for (int i = 0; i < s->of.machine.n_devices; i++) { s->use[i] = mot_simulated_use(i); }
+    if (mot_stop() != 0) { error = -EIO; }
+    if (!error && c->write) { error = write_graph(s, trace); }
+    if (trace && c->trace == NULL) { unlink(trace); }
+    free(trace);
     if (error) { return 1; }
     if (s->config.json) {
         print_json(s);
@@ -294,29 +289,6 @@ static int simulate(void *argument)
     if (fflush(stdout) == 0 && !ferror(stdout)) { return 0; }
     mot_fail(errno ? errno : EIO, "standard output: not all results could be written");
     return 1;
-}
-
-char *mot_sim_program(void)
-{
-    const char *named = getenv("MOTLEY_SIM_PROGRAM");
-    char own[PATH_MAX], *path;
-    const ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
-    if (n < 0) {
-        mot_fail(errno, "/proc/self/exe: %s", strerror(errno));
-        return NULL;
-    }
-    own[n] = '\0';
-    if (MOT_SIMULATES) { return mot_strdup(own); }
-    char *slash = strrchr(own, '/');
-    path = named && *named ? mot_strdup(named)
-                           : mot_format("%.*s/sim/motley", (int)(slash - own), own);
-    if (access(path, X_OK) == 0) { return path; }
-    mot_fail(ENOENT,
-             "no simulator at %s: tools/setup --sim, then cmake -S . -B %.*s/sim -DMOT_SIM=ON and "
-             "cmake --build %.*s/sim",
-             path, (int)(slash - own), own, (int)(slash - own), own);
-    free(path);
-    return NULL;
 }
 
 /* The simulator's program with the same words; returns only where that fails. */
@@ -336,15 +308,29 @@ int mot_app_sim(int argc, char **argv)
     struct sim s = {0};
     const int status = mot_options_parse(options, &s.config, argc, argv, 1, NULL, usage);
     if (status != 0) { return status < 0 ? 2 : 0; }
-    int code = load(&s);
+    const struct sim_config *c = &s.config;
+    const struct mot_sim_source source = {.machine = c->machine,
+                                          .workload = c->workload,
+                                          .graphs = c->graphs,
+                                          .graph = c->graph,
+                                          .like = c->like,
+                                          .workers = c->workers,
+                                          .explain = MOT_SIMULATES,
+                                          .noise = c->noise,
+                                          .steps = c->steps};
+    int code = mot_sim_load("sim", &source, c->seed, &s.of);
     if (code == 0 && !MOT_SIMULATES) {
         code = hand_over(argv - 1);
     } else if (code == 0) {
-        const struct mot_simulation simulation = {
-            .machine = &s.machine, .dtype = s.workload.dtype, .seed = (uint64_t)s.config.seed};
+        const struct mot_simulation simulation = {.machine = &s.of.machine,
+                                                  .dtype = s.of.workload.dtype,
+                                                  .seed = (uint64_t)s.config.seed};
         code = mot_simulate(&simulation, simulate, &s);
         if (code < 0) { code = 1; }
     }
-    unload(&s);
+    mot_sim_unload(&s.of);
+    free(s.result.steps);
+    free(s.use);
+    mot_options_free(options, &s.config);
     return code;
 }

@@ -1,6 +1,34 @@
-/* The simulator's program, as motley sim starts it. */
+/* What motley sim and motley compare share: what is simulated, and the program that does it. */
 #ifndef MOT_SIM_H
 #define MOT_SIM_H
+#include "graph.h"
+#include "machine.h"
+#include "workload.h"
+#include <stdint.h>
+
+/* What is simulated, as the user names it; NULL: not given. */
+struct mot_sim_source {
+    const char *machine, *workload, *graphs, *graph;
+    const char *like; /* mot_graph_adapt */
+    double noise;
+    int steps, workers; /* 0: what the files say */
+    int explain;        /* tell what stands for what (mot_graph_adapt) */
+};
+
+/* The same, read.  graph: NULL for a workload that builds its graph as it runs. */
+struct mot_sim_subject {
+    struct mot_machine machine;
+    struct mot_workload workload;
+    struct mot_graphs graphs;
+    struct mot_graph drawn; /* a workload of stages, for that seed */
+    struct mot_graph *graph;
+};
+
+/* command: of messages.  0, or the exit code after a message; the subject is to be freed in both
+ * cases. */
+int mot_sim_load(const char *command, const struct mot_sim_source *source, int64_t seed,
+                 struct mot_sim_subject *subject);
+void mot_sim_unload(struct mot_sim_subject *subject);
 
 /* The program of the simulator's build: MOTLEY_SIM_PROGRAM, else sim/motley beside this program's
  * own file (build/sim/motley for build/motley), or this program when it is that one.  To free; NULL

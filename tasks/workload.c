@@ -254,14 +254,57 @@ static int read_training(struct mot_yaml *root, struct mot_workload *w)
     return error ? error : check_step(root, w);
 }
 
+static int read_stage_graph(struct mot_yaml *root, struct mot_yaml *map, struct mot_workload *w)
+{
+    static const char *const own[] = {"name", "stages", NULL};
+    static const char *const keys[] = {"steps",     "answers",     "micro_batch",
+                                       "staleness", "tokens",      "weight_mb",
+                                       "answer_mb", "gradient_mb", NULL};
+    static const char *const lengths[] = {"mean", "sigma", "unknown_sigma", NULL};
+    struct mot_stage_graph *s = &w->stages;
+    struct mot_yaml *tokens = NULL;
+    int error = mot_yaml_int(map, "steps", 1, 1 << 20, NULL, &s->steps);
+    if (!error) { error = mot_yaml_int(map, "answers", 1, 1 << 20, NULL, &s->answers); }
+    if (!error) { error = mot_yaml_int(map, "micro_batch", 1, 1 << 20, NULL, &s->micro_batch); }
+    if (!error) { error = mot_yaml_int(map, "staleness", 0, 1024, &int_zero, &s->staleness); }
+    if (!error) { error = mot_yaml_number(map, "weight_mb", 0, 1e7, &zero, &s->weight_bytes); }
+    if (!error) { error = mot_yaml_number(map, "answer_mb", 0, 1e7, &zero, &s->answer_bytes); }
+    if (!error) { error = mot_yaml_number(map, "gradient_mb", 0, 1e7, &zero, &s->gradient_bytes); }
+    if (!error) { error = mot_yaml_get(map, "tokens", MOT_YAML_MAP, 1, &tokens); }
+    if (!error) { error = mot_yaml_number(tokens, "mean", 1e-3, TOKENS_MAX, NULL, &s->mean); }
+    if (!error) { error = mot_yaml_number(tokens, "sigma", 0.0, 5.0, &zero, &s->sigma); }
+    if (!error) {
+        error = mot_yaml_number(tokens, "unknown_sigma", 0.0, 5.0, &zero, &s->unknown_sigma);
+    }
+    if (!error) { error = mot_yaml_finish(tokens, lengths); }
+    if (!error) { error = mot_yaml_finish(map, keys); }
+    if (!error) { error = mot_yaml_finish(root, own); }
+    if (error) { return error; }
+    s->weight_bytes *= 1e6;
+    s->answer_bytes *= 1e6;
+    s->gradient_bytes *= 1e6;
+    if (s->answers % s->micro_batch != 0) {
+        return mot_yaml_fail(mot_yaml_find(map, "micro_batch"),
+                             "%d answers are no whole number of micro-batches of %d", s->answers,
+                             s->micro_batch);
+    }
+    if ((int64_t)s->steps * (2 * s->answers + s->answers / s->micro_batch + 1) > 1 << 22) {
+        return mot_yaml_fail(map, "stages: more than %d tasks", 1 << 22);
+    }
+    return 0;
+}
+
 static int read_workload(struct mot_yaml *root, struct mot_workload *w)
 {
     static const char *const keys[] = {"name", "dag", "graph", NULL};
     const char *name = NULL, *dag = NULL, *graph = NULL;
+    struct mot_yaml *stages = NULL;
     int error = mot_yaml_text(root, "name", 1, &name);
     if (!error) { error = mot_yaml_text(root, "dag", 0, &dag); }
+    if (!error) { error = mot_yaml_get(root, "stages", MOT_YAML_MAP, 0, &stages); }
     if (error) { return error; }
     w->name = mot_strdup(name);
+    if (stages != NULL) { return read_stage_graph(root, stages, w); }
     if (dag == NULL) { return read_training(root, w); }
     w->dag = beside(root, dag);
     error = mot_yaml_text(root, "graph", 0, &graph);
