@@ -53,6 +53,7 @@ static struct mot_version *make_version(struct mot_actor *actor, int step)
     v->groups = handle_array(v->n_groups);
     for (int g = 0; g < v->n_groups; g++) {
         v->groups[g] = mot_number_vector(&actor->context, layout->group_floats[g]);
+        mot_data_name(v->groups[g], "weights %d v%d", g, v->number);
         const struct mot_cast_task cast = {
             .master = actor->master[g],
             .copy = v->groups[g],
@@ -96,9 +97,12 @@ int mot_actor_create(struct mot_actor *actor, struct mot_model *model,
     for (int g = 0; g < n; g++) {
         actor->master[g] = keep(actor, model->groups[g], layout->group_floats[g]);
         model->groups[g] = NULL;
+        mot_data_name(actor->master[g], "weights %d", g);
         if (options->lanes == 0) { continue; }
         actor->m[g] = keep(actor, zeros(layout->group_floats[g]), layout->group_floats[g]);
         actor->v[g] = keep(actor, zeros(layout->group_floats[g]), layout->group_floats[g]);
+        mot_data_name(actor->m[g], "moment m %d", g);
+        mot_data_name(actor->v[g], "moment v %d", g);
     }
     free(model->groups);
     model->groups = NULL;
@@ -144,6 +148,7 @@ const starpu_data_handle_t *mot_actor_lane(struct mot_actor *actor, int lane)
         starpu_data_handle_t *handles = handle_array(layout->n_groups);
         for (int g = 0; g < layout->n_groups; g++) {
             handles[g] = keep(actor, numbers(layout->group_floats[g]), layout->group_floats[g]);
+            mot_data_name(handles[g], "gradient %d lane %d", g, lane);
         }
         actor->lanes[lane] = handles;
     }
@@ -171,6 +176,7 @@ static starpu_data_handle_t *pack(struct mot_version *v, int step)
     for (int i = 0; i < n; i++) {
         packed[i] = mot_float_vector(mot_packing_floats(t, i));
         const int group = mot_packing_source(&t->layout, i);
+        mot_data_name(packed[i], "packed weights %d v%d", group, v->number);
         const struct mot_pack_weights task = {
             .context = &v->actor->context,
             .index = i,

@@ -114,6 +114,7 @@ static starpu_data_handle_t submit_logprob(struct mot_grpo_step *s, int index,
                                     .logprob = mot_float_vector((size_t)mb->pack->n_targets),
                                     .hint = hint_of(s, MOT_STAGE_LOGPROB, index)};
     task.hint.version = version->number;
+    mot_data_name(task.logprob, "logprob %d v%d s%d", index, version->number, s->step);
     mot_plan_submitted(s->step, MOT_STAGE_LOGPROB, 1, 0.0);
     mot_task_must(mot_insert_logprob(&task));
     return task.logprob;
@@ -127,7 +128,13 @@ static void add_micro_batch(struct mot_grpo_step *s, struct mot_train *train, in
     const int G = s->grpo->num_generations, first = mb->first / G;
     const int n = (mb->first + mb->n - 1) / G - first + 1;
     starpu_data_handle_t *advantages = mot_alloc((size_t)n * sizeof(*advantages));
-    for (int i = 0; i < n; i++) { advantages[i] = s->groups[first + i].advantage_handle; }
+    int64_t staleness = 0;
+    for (int i = 0; i < n; i++) {
+        const int64_t age = s->step - s->rollout->groups[first + i].version_step;
+        staleness = age > staleness ? age : staleness;
+        advantages[i] = s->groups[first + i].advantage_handle;
+    }
+    mot_trace_value("staleness", (double)staleness); /* of the answers that are trained now */
     if (s->proximal != NULL && mb->proximal == NULL) {
         mb->proximal = submit_logprob(s, (int)(mb - s->micro_batches), s->proximal);
     }

@@ -64,7 +64,8 @@ static void trained(void *context, int step)
     mot_rollout_line_publish(w->line, version, step + 1);
     starpu_pthread_mutex_lock(&w->mutex);
     w->turn = step + 1;
-    struct mot_grpo_step *next = w->n_slots > 1 ? *slot_of(w, step + 1) : NULL;
+    const int is_there = w->n_slots > 1 && step + 1 < w->end; /* what is beyond is only generated */
+    struct mot_grpo_step *next = is_there ? *slot_of(w, step + 1) : NULL;
     starpu_pthread_mutex_unlock(&w->mutex);
     if (next != NULL) { mot_grpo_step_turn(next); }
 }

@@ -84,6 +84,7 @@ static int prefill_new_groups(struct mot_rollout_state *s, struct mot_row *const
         if (g->cache != NULL) { continue; }
         g->cache =
             mot_number_vector(&s->actor->context, mot_prompt_cache_floats(shape, g->prompt_tokens));
+        mot_data_name(g->cache, "prompt cache %d s%d", g->index, s->options.step);
         first = first == NULL ? g : first;
         lengths[count] = g->prompt_tokens;
         ids[count] = g->prompt;
@@ -124,6 +125,8 @@ static int describe_rows(const struct mot_rollout_state *s, struct mot_row *cons
         if (row->cache == NULL) {
             row->cache = mot_number_vector(&s->actor->context,
                                            mot_kv_bytes(shape, row->max_tokens) / sizeof(float));
+            mot_data_name(row->cache, "row cache %d.%d s%d", g->index, row->sample,
+                          s->options.step);
         }
         caches[i] = row->cache;
         spec[i] = (struct mot_generate_row){.prompt = p,
@@ -173,6 +176,7 @@ static void submit(struct mot_rollout_state *s, struct mot_row *const *rows, int
     memcpy(generate.eos, s->options.eos, sizeof(generate.eos));
     f->tokens_max = mot_generate_tokens_max(&generate);
     f->drawn = mot_byte_vector(mot_drawn_bytes(n, f->tokens_max));
+    mot_data_name(f->drawn, "drawn tokens s%d", s->options.step);
     generate.drawn = f->drawn;
     if (error == 0) { error = mot_insert_generate(&generate); }
     mot_task_must(error); /* nothing can run this job */
@@ -195,6 +199,7 @@ static int begin_groups(struct mot_rollout_state *s)
         if (s->n_waiting > 0 && s->n_waiting + g->n_rows > s->options.rows_per_task) { return 1; }
         if (line->is_limited && mot_admission_capacity(&line->admission) < 1) { return 0; }
         line->admission.running++;
+        mot_rollout_line_tell(line);
         g->version = s->version ? s->version : line->newest;
         g->version_step = s->version ? s->version_step : line->newest_step;
         mot_version_retain(g->version);
@@ -345,6 +350,7 @@ static void report(struct mot_rollout_state *s, struct mot_row *const *ended, in
         const int whole = ++g->n_ended == g->n_rows;
         s->line->admission.running -= whole;
         s->line->admission.accepted += whole;
+        mot_rollout_line_tell(s->line);
         starpu_pthread_mutex_unlock(&s->line->mutex);
         if (!whole) { continue; }
         let_go(g);
@@ -421,6 +427,7 @@ static void drop_rows(struct mot_rollout_state *s)
         }
         starpu_pthread_mutex_lock(&s->line->mutex);
         s->line->admission.running--;
+        mot_rollout_line_tell(s->line);
         starpu_pthread_mutex_unlock(&s->line->mutex);
         let_go(g);
     }

@@ -40,6 +40,9 @@ struct mot_rollout_state {
 void mot_rollout_line_feed(struct mot_rollout_line *line);
 /* The same for one of its rollouts. */
 void mot_rollout_feed(struct mot_rollout_state *state);
+/* Tells a recording how many prompts are under way and how many more staleness and concurrency
+ * admit; the mutex is held. */
+void mot_rollout_line_tell(const struct mot_rollout_line *line);
 /* Appends a rollout to the line and feeds it. */
 void mot_rollout_line_enter(struct mot_rollout_state *state);
 /* Takes it out; the mutex is held. */

@@ -36,6 +36,13 @@ void mot_rollout_line_feed(struct mot_rollout_line *line)
     }
 }
 
+void mot_rollout_line_tell(const struct mot_rollout_line *line)
+{
+    if (!line->is_limited || !mot_trace_is_on()) { return; }
+    mot_trace_value("prompts under way", (double)line->admission.running);
+    mot_trace_value("prompts admitted", (double)mot_admission_capacity(&line->admission));
+}
+
 void mot_rollout_line_enter(struct mot_rollout_state *state)
 {
     struct mot_rollout_line *line = state->line;
@@ -64,6 +71,8 @@ void mot_rollout_line_publish(struct mot_rollout_line *line, struct mot_version 
     line->newest = version;
     line->newest_step = step;
     line->admission.version = step;
+    mot_trace_value("weights version", (double)step); /* optimised steps behind it */
+    mot_rollout_line_tell(line);
     mot_rollout_line_feed(line);
     starpu_pthread_mutex_unlock(&line->mutex);
     if (old) { mot_version_release(old); }

@@ -25,8 +25,10 @@ struct mot_scored_group *mot_scoring_create(int n_groups, int n_rows, int n_func
         g->score_handles = mot_alloc_zeroed(G, sizeof(*g->score_handles));
         for (size_t k = 0; k < G; k++) {
             register_in_memory(&g->score_handles[k], g->scores + k * 2 * F, 2 * n_functions);
+            mot_data_name(g->score_handles[k], "scores %zu.%zu", p, k);
         }
         register_in_memory(&g->advantage_handle, g->advantages, n_rows);
+        mot_data_name(g->advantage_handle, "advantages %zu", p);
     }
     return groups;
 }

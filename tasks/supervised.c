@@ -153,6 +153,8 @@ int mot_supervised_evaluate(struct mot_actor *actor, const struct mot_dataset *d
         if (packs[i] == NULL) { continue; }
         values[2 * i] = mot_float_vector((size_t)packs[i]->n_targets);
         values[2 * i + 1] = mot_float_vector((size_t)packs[i]->n_targets);
+        mot_data_name(values[2 * i], "logprob %d eval", i);
+        mot_data_name(values[2 * i + 1], "entropy %d eval", i);
         const struct mot_logprob_task task = {
             .context = &actor->context,
             .weights = version->groups,

@@ -247,6 +247,7 @@ static void submit_reduces(struct mot_train *train)
         }
         train->gradient[g] = lanes[0];
         starpu_variable_data_register(&train->squares[g], -1, 0, sizeof(double));
+        mot_data_name(train->squares[g], "squares %d s%d", g, train->iteration);
         const struct mot_reduce_task reduce = {
             .lanes = lanes,
             .n_lanes = used,
@@ -326,6 +327,7 @@ static void submit_gradient(struct mot_train *train, int index)
     train->actor->gradient_flop =
         3.0 * mot_pack_forward_flop(micro->pack, &train->actor->info.shape);
     starpu_variable_data_register(&micro->metrics, -1, 0, sizeof(struct mot_gradient_metrics));
+    mot_data_name(micro->metrics, "metrics %d s%d", index, train->iteration);
     const struct mot_gradient_task gradient = {
         .context = &train->actor->context,
         .weights = train->version->groups,

@@ -1,8 +1,10 @@
 /* motley sim, run as a program: times that can be computed by hand come out, busy + transfer + idle
  * is the makespan on every device, runs repeat exactly, noise and a device that slows down change
  * what happens and not what is expected, staleness stays within its bound, memories are kept to,
- * and what cannot be is refused.  77 without the simulator's build.  Run it alone: ./test_sim */
+ * what cannot be is refused, and recordings say the same as results.  77 without the simulator's
+ * build.  Run it alone: ./test_sim */
 #include "program.h"
+#include "trace_read.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -353,6 +355,66 @@ static void test_devices_overlap(void **state)
     }
 }
 
+/* The device as --json names it, out of the worker's name in a recording: "CUDA 0.0 (A100 72.0
+ * GiB)" is of class A100.  Devices come in the same order in both, processors first. */
+static int worker_of(const struct mot_recording *r, int device, int n_cpus)
+{
+    for (int w = 0; w < r->n_workers; w++) {
+        const int is_cpu = strcmp(r->workers[w].kind, "CPU") == 0;
+        if (r->workers[w].device + (is_cpu ? 0 : n_cpus) == device && is_cpu == (device < n_cpus)) {
+            return w;
+        }
+    }
+    return -1;
+}
+
+/* A recording of a simulated run says what the run said: tasks, busy, transfer and idle time of
+ * each device, which add up to the makespan; transfers, memory and the data's names are in it. */
+static void test_trace(void **state)
+{
+    (void)state;
+    enum { CPUS = 2, DEVICES = 4 };
+    char *path = scratch_path("sim.json.gz");
+    json_t *result =
+        simulated("--machine " FILES "/machines/desktop-4090-1080ti.yaml --workload " FILES
+                  "/workloads/smollm2-step.yaml --policy dmdas --trace %s",
+                  path);
+    struct mot_recording *r;
+    assert_int_equal(mot_recording_read(path, &r), 0);
+    free(path);
+    assert_true(r->simulated && !r->ends_early && r->n_workers == DEVICES);
+    const double makespan_s = number_at(result, "makespan_s");
+    struct mot_recorded_usage usage[DEVICES];
+    about(mot_recording_usage(r, usage) * 1e-6, makespan_s);
+    for (int d = 0; d < DEVICES; d++) {
+        const json_t *device = json_array_get(json_object_get(result, "devices"), (size_t)d);
+        const int w = worker_of(r, d, CPUS);
+        assert_in_range(w, 0, DEVICES - 1);
+        assert_true(d < CPUS || strstr(r->workers[w].name, text_at(device, "class")));
+        int tasks = 0;
+        for (int i = 0; i < r->n_tasks; i++) { tasks += r->tasks[i].worker == w; }
+        assert_int_equal(tasks, json_integer_value(json_object_get(device, "tasks")));
+        const double sum = usage[w].busy_us + usage[w].transfer_us + usage[w].idle_us;
+        assert_true(fabs(sum * 1e-6 - makespan_s) <= 1e-3 * makespan_s);
+        assert_true(fabs(usage[w].busy_us * 1e-6 - number_at(device, "busy_s"))
+                    <= 1e-3 * makespan_s);
+        assert_true(fabs(usage[w].transfer_us * 1e-6 - number_at(device, "transfer_s"))
+                    <= 1e-3 * makespan_s);
+    }
+    double bytes = 0.0, memory = 0.0;
+    for (int i = 0; i < r->n_transfers; i++) { bytes += r->transfers[i].bytes; }
+    for (int i = 0; i < r->n_values; i++) {
+        if (strcmp(r->values[i].name, "memory") == 0 && r->values[i].node > 0) {
+            memory = fmax(memory, r->values[i].value);
+        }
+    }
+    /* The weights, 4 bytes each, come to a device at least once. */
+    assert_true(bytes > 4 * 134e6 && memory > 4 * 134e6);
+    assert_non_null(r->data[1].name);
+    mot_recording_free(r);
+    json_decref(result);
+}
+
 int main(void)
 {
     const char *program = getenv("MOTLEY_SIM_PROGRAM");
@@ -366,7 +428,7 @@ int main(void)
         cmocka_unit_test(test_repeats),         cmocka_unit_test(test_staleness),
         cmocka_unit_test(test_graphs),          cmocka_unit_test(test_recording),
         cmocka_unit_test(test_refused),         cmocka_unit_test(test_tight_memory),
-        cmocka_unit_test(test_devices_overlap),
+        cmocka_unit_test(test_devices_overlap), cmocka_unit_test(test_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
