@@ -33,7 +33,7 @@ struct sim_config {
     char *machine, *workload, *graphs, *graph, *like, *policy, *trace, *write;
     double noise;
     int64_t seed;
-    int json, steps, workers;
+    int json, steps, workers, max_staleness;
 };
 
 #define AT(member) offsetof(struct sim_config, member)
@@ -58,6 +58,8 @@ static const struct mot_option options[] = {
      NULL},
     {"steps", MOT_OPTION_INT, AT(steps), "0", NULL, 0, 1e6, "steps",
      "Train for so many; 0: what the workload says.", NULL},
+    {"max_staleness", MOT_OPTION_INT, AT(max_staleness), "-1", NULL, -1, 1e6, "steps",
+     "Weights may be so many steps behind; -1: what the workload says.", NULL},
     {"json", MOT_OPTION_BOOL, AT(json), "false", NULL, 0, 0, NULL,
      "One JSON object instead of text.", "Output"},
     {"trace", MOT_OPTION_STRING, AT(trace), "", NULL, 0, 0, NULL,
@@ -310,6 +312,8 @@ int mot_app_sim(int argc, char **argv)
     if (status != 0) { return status < 0 ? 2 : 0; }
     const struct sim_config *c = &s.config;
     const struct mot_sim_source source = {.machine = c->machine,
+                                          .max_staleness =
+                                              c->max_staleness < 0 ? NULL : &c->max_staleness,
                                           .workload = c->workload,
                                           .graphs = c->graphs,
                                           .graph = c->graph,

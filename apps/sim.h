@@ -9,7 +9,8 @@
 /* What is simulated, as the user names it; NULL: not given. */
 struct mot_sim_source {
     const char *machine, *workload, *graphs, *graph;
-    const char *like; /* mot_graph_adapt */
+    const char *like;         /* mot_graph_adapt */
+    const int *max_staleness; /* NULL: what the workload says */
     double noise;
     int steps, workers; /* 0: what the files say */
     int explain;        /* tell what stands for what (mot_graph_adapt) */

@@ -66,6 +66,7 @@ int mot_sim_load(const char *command, const struct mot_sim_source *c, int64_t se
     } else if (!error && c->steps > 0) {
         s->workload.steps = c->steps;
     }
+    if (!error && c->max_staleness) { s->workload.staleness = *c->max_staleness; }
     if (!error && c->workload && s->workload.dag) {
         error = choose_graph(c, s, s->workload.dag, s->workload.graph);
     } else if (!error && c->graphs) {
