@@ -30,7 +30,7 @@ static const char usage[] =
     "durations of the graph's classes of their names, or as --like says, or by ratio of peaks.\n";
 
 struct sim_config {
-    char *machine, *workload, *graphs, *graph, *like, *policy, *trace, *write;
+    char *machine, *workload, *graphs, *graph, *like, *devices, *policy, *trace, *write;
     double noise;
     int64_t seed;
     int json, steps, workers, max_staleness;
@@ -39,6 +39,10 @@ struct sim_config {
 #define AT(member) offsetof(struct sim_config, member)
 static const struct mot_option options[] = {
     {"machine", MOT_OPTION_STRING, AT(machine), "", NULL, 0, 0, NULL, "Machine file.", "What"},
+    {"devices", MOT_OPTION_STRING, AT(devices), "", NULL, 0, 0, NULL,
+     "Other numbers of devices: CLASS=N, or CLASS=G+T of which G only generate and T only train: "
+     "\"H800=13+11, H20=24\".",
+     NULL},
     {"workload", MOT_OPTION_STRING, AT(workload), "", NULL, 0, 0, NULL, "Workload file.", NULL},
     {"graphs", MOT_OPTION_STRING, AT(graphs), "", NULL, 0, 0, NULL,
      "Instead of a workload: a file of task graphs that carry their durations.", NULL},
@@ -312,6 +316,7 @@ int mot_app_sim(int argc, char **argv)
     if (status != 0) { return status < 0 ? 2 : 0; }
     const struct sim_config *c = &s.config;
     const struct mot_sim_source source = {.machine = c->machine,
+                                          .devices = c->devices,
                                           .max_staleness =
                                               c->max_staleness < 0 ? NULL : &c->max_staleness,
                                           .workload = c->workload,

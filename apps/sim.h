@@ -10,6 +10,7 @@
 struct mot_sim_source {
     const char *machine, *workload, *graphs, *graph;
     const char *like;         /* mot_graph_adapt */
+    const char *devices;      /* mot_sim_devices */
     const int *max_staleness; /* NULL: what the workload says */
     double noise;
     int steps, workers; /* 0: what the files say */
@@ -35,4 +36,9 @@ void mot_sim_unload(struct mot_sim_subject *subject);
  * own file (build/sim/motley for build/motley), or this program when it is that one.  To free; NULL
  * with a message that says how to build it when it is not there. */
 char *mot_sim_program(void);
+
+/* --devices, "H800=13+11, H20=24": other numbers of devices, N of a class, or G that only generate
+ * and T, as a class CLASS-train, that only train.  0 or -EINVAL with a message. */
+struct mot_machine;
+int mot_sim_devices(struct mot_machine *machine, const char *text);
 #endif

@@ -54,12 +54,17 @@ int mot_sim_load(const char *command, const struct mot_sim_source *c, int64_t se
         mot_fail(EINVAL, "%s: --workload needs a --machine", command);
         return 2;
     }
+    if (c->devices != NULL && c->machine == NULL) {
+        mot_fail(EINVAL, "%s: --devices is for a --machine", command);
+        return 2;
+    }
     if (c->workers > 0 && c->machine != NULL) {
         mot_fail(EINVAL, "%s: --workers is for graphs without a --machine", command);
         return 2;
     }
     int error = 0;
     if (c->machine) { error = mot_machine_load(c->machine, mot_workload_stages(), &s->machine); }
+    if (!error && c->machine) { error = mot_sim_devices(&s->machine, c->devices); }
     if (!error && c->workload) { error = mot_workload_load(c->workload, &s->workload); }
     if (!error && c->steps > 0 && s->workload.stages.steps > 0) {
         s->workload.stages.steps = c->steps;

@@ -87,6 +87,18 @@ struct mot_machine {
  * errno with "file:line: ...". */
 int mot_machine_load(const char *path, const char *const *known, struct mot_machine *machine);
 void mot_machine_free(struct mot_machine *machine);
+
+/* The class of that name; -1: there is none. */
+int mot_machine_class_find(const struct mot_machine *machine, const char *name, size_t length);
+/* Other numbers of devices than the file's: so many of a gpu class, as many in a box as before
+ * where its node has several boxes; 0 takes the class away, and those after it are one less.  0, or
+ * -EINVAL with a message. */
+int mot_machine_set_count(struct mot_machine *machine, int class, int count);
+/* Makes all devices of a class but the first `left` (1 or more) a class of their own: its index. */
+int mot_machine_split(struct mot_machine *machine, int class, int left, const char *name);
+/* The class cannot run a stage, or task, of that name. */
+void mot_machine_forbid(struct mot_machine *machine, int class, const char *name);
+
 /* "H800-3": the class and the number of a device. */
 void mot_machine_device_name(const struct mot_machine *machine, int device, char *name,
                              size_t bytes);
