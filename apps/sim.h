@@ -39,6 +39,5 @@ char *mot_sim_program(void);
 
 /* --devices, "H800=13+11, H20=24": other numbers of devices, N of a class, or G that only generate
  * and T, as a class CLASS-train, that only train.  0 or -EINVAL with a message. */
-struct mot_machine;
 int mot_sim_devices(struct mot_machine *machine, const char *text);
 #endif

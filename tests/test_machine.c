@@ -244,13 +244,67 @@ static void test_paths(void **state)
     mot_machine_free(&machine);
 }
 
+/* Counts that differ from the file's: devices, boxes, parts of a class, and what is true of them. */
+static void test_changed(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        load_text("name: m\n" LINKS "nodes:\n  - {name: head}\n  - {name: box, count: 2, link: l}\n"
+                  "classes:\n  - " CPU "\n  - {" GPU ", link: l, node: box, count: 4}\n"
+                  "  - {name: H, kind: gpu, link: l, tflop_s: {float32: 1}, memory_gib: 1,\n"
+                  "     memory_gb_s: 1, stages: {gradient: {ms: 1}}}\n"
+                  "truth: [{class: G, factor: 2}, {class: H, factor: 3}, {class: G, device: 5,\n"
+                  "         factor: 5}]\n"),
+        0);
+    assert_int_equal(mot_machine_class_find(&machine, "H", 1), 2);
+    assert_int_equal(mot_machine_class_find(&machine, "HH", 2), -1);
+    assert_int_equal(mot_machine_set_count(&machine, 1, 5), -EINVAL); /* a truth is of device 5 */
+    assert_int_equal(mot_machine_set_count(&machine, 0, 5), -EINVAL); /* a cpu */
+    assert_int_equal(mot_machine_set_count(&machine, 1, 10), 0);      /* three boxes of 4 */
+    assert_int_equal(machine.n_devices, 1 + 10 + 1);
+    assert_int_equal(machine.nodes[1].count, 3);
+    const int part = mot_machine_split(&machine, 1, 4, "G-b");
+    assert_int_equal(part, 3);
+    int n[4] = {0};
+    for (int d = 0; d < machine.n_devices; d++) {
+        const struct mot_machine_device *device = &machine.devices[d];
+        assert_int_equal(device->number, n[device->class]++);
+        if (device->class == part) { assert_int_equal(device->box, 1 + device->number / 4); }
+        const double factor = mot_machine_truth_factor(&machine, d, NULL, 0.0, 1, 1);
+        const int slow = device->class == part && device->number == 1; /* the 5 of G */
+        assert_true(factor
+                    == (device->class == 0   ? 1.0
+                        : device->class == 2 ? 3.0
+                                             : 2.0)
+                           * (slow ? 5.0 : 1.0));
+    }
+    assert_true(n[0] == 1 && n[1] == 4 && n[2] == 1 && n[3] == 6);
+    const struct mot_machine_work work = {.task = "train.gradient", .stage = "gradient", .flop = 1};
+    mot_machine_forbid(&machine, part, "gradient");
+    mot_machine_forbid(&machine, 2, "gradient");
+    assert_true(isinf(mot_machine_expected_s(&machine, part, &work)));
+    assert_true(isinf(mot_machine_expected_s(&machine, 2, &work)));
+    assert_true(isfinite(mot_machine_expected_s(&machine, 1, &work)));
+    assert_int_equal(mot_machine_set_count(&machine, 1, 0), 0); /* G goes, G-b stays */
+    assert_int_equal(machine.n_classes, 3);
+    assert_int_equal(machine.n_devices, 1 + 1 + 6);
+    assert_string_equal(machine.classes[1].name, "H");
+    assert_string_equal(machine.classes[2].name, "G-b");
+    for (int d = 0; d < machine.n_devices; d++) {
+        const double factor = mot_machine_truth_factor(&machine, d, NULL, 0.0, 1, 1);
+        const int class = machine.devices[d].class;
+        assert_true(class == 2 ? factor == 2.0 || factor == 10.0 : factor == (class ? 3.0 : 1.0));
+    }
+    mot_machine_free(&machine);
+}
+
 int main(void)
 {
     scratch_begin("machine");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_durations), cmocka_unit_test(test_truth),
-        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_shipped), cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_truth),   cmocka_unit_test(test_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
