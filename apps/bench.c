@@ -4,10 +4,12 @@
  *   train   forward, backward and AdamW of a micro-batch, tokens per second
  *   grpo    a whole GRPO step on arithmetic prompts, end-of-text ignored
  *   record  what recording costs (bench_record.c)
+ *   sim     simulated steps beside real ones (bench_sim.c)
  *
  * One JSON line per repeat and one with the median ("median": true).  share_of_peak is model
  * operations per second (2 per multiply-add, 3 forward passes for training) over the best of a few
  * square matrix products measured in the same run. */
+#include "bench.h"
 #include "app.h"
 #include "grpo_step.h"
 #include "json.h"
@@ -18,8 +20,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-int mot_bench_record(int argc, char **argv);
-
 struct bench_config {
     struct mot_machine_config machine;
     struct mot_model_config model;
@@ -29,7 +29,7 @@ struct bench_config {
 
 static const char usage[] =
     "usage: motley bench decode|train|grpo --model M [options]\n"
-    "       motley bench record [options], see motley bench record --help\n\n"
+    "       motley bench record|sim [options], see motley bench record --help\n\n"
     "Prints a JSON line per measurement and the one of median share again as the last, with\n"
     "\"median\": true:\n"
     "bench, model, dtype, batch, threads, workers, policy, seconds, tokens_per_s, flop_per_s,\n"
@@ -391,12 +391,13 @@ static int find_bench(const struct mot_list *words, int *which)
             return 0;
         }
     }
-    return mot_fail(EINVAL, "bench takes one of decode, train, grpo, record");
+    return mot_fail(EINVAL, "bench takes one of decode, train, grpo, record, sim");
 }
 
 int mot_app_bench(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "record") == 0) { return mot_bench_record(argc - 1, argv + 1); }
+    if (argc > 1 && strcmp(argv[1], "sim") == 0) { return mot_bench_sim(argc - 1, argv + 1); }
     struct bench_config c;
     struct mot_list words = {0};
     const int parsed = mot_options_parse(options, &c, argc, argv, 1, &words, usage);

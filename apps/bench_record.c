@@ -3,14 +3,13 @@
  * with and without a recording, in turn; what the writer's thread took; and whether anybody had to
  * wait for it. */
 #include "app.h"
+#include "bench.h"
 #include "json.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-int mot_bench_record(int argc, char **argv);
 
 struct record_config {
     struct mot_machine_config machine;

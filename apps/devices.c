@@ -1,31 +1,48 @@
 /* motley devices: what this machine gives Motley: the workers StarPU starts, their cores, memory
- * and caches, what was compiled in, and the speed of float32 matrix products, measured. */
+ * and caches, what was compiled in, and the speed of float32 matrix products, measured.  With
+ * --calibrate also how long the stages of a training step take (calibrate.h). */
+#include "calibrate.h"
+#include "json.h"
 #include "kernels.h"
 #include "motley.h"
-#include "options.h"
-#include "policies.h"
 #include <hwloc.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 int mot_app_devices(int argc, char **argv);
 
 static const char usage[] =
     "usage: motley devices [options]\n\n"
-    "Lists the StarPU workers of this machine and what Motley can use there.\n";
+    "       motley devices --calibrate [--model M] [--write FILE] [options]\n\n"
+    "Lists the StarPU workers of this machine and what Motley can use there.  --calibrate runs\n"
+    "small training steps and tells how long their stages take; --write makes a machine file of\n"
+    "that, for motley sim.\n";
 
 struct config {
-    int workers, cores_per_worker, json;
+    struct mot_machine_config machine;
+    struct mot_model_config model;
+    int json, calibrate;
+    char *data, *write;
 };
 
+#define AT(member) offsetof(struct config, member)
 static const struct mot_option options[] = {
-    {"workers", MOT_OPTION_INT, offsetof(struct config, workers), "0", NULL, 0, 1024, NULL,
-     "CPU workers; 0: STARPU_NCPU, else one.", "Worker shape"},
-    {"cores_per_worker", MOT_OPTION_INT, offsetof(struct config, cores_per_worker), "0", NULL, 0,
-     4096, NULL, "Cores of each CPU worker; 0: all allowed cores shared out.", NULL},
-    {"json", MOT_OPTION_BOOL, offsetof(struct config, json), "false", NULL, 0, 0, NULL,
+    {"calibrate", MOT_OPTION_BOOL, AT(calibrate), "false", NULL, 0, 0, NULL,
+     "Measure memory and the stages of a training step.", "Calibration"},
+    {"train_file", MOT_OPTION_STRING, AT(data), "", NULL, 0, 0, NULL,
+     "Prompts of those steps, as in grpo; default: embedded sums.", NULL},
+    {"write", MOT_OPTION_STRING, AT(write), "", NULL, 0, 0, NULL,
+     "Write a machine file with the times found.", NULL},
+    MOT_ROWS(AT(model), mot_model_rows),
+    MOT_DEFAULT("model", "tiny:1"),
+    MOT_ROWS(AT(machine), mot_machine_rows),
+    {"json", MOT_OPTION_BOOL, AT(json), "false", NULL, 0, 0, NULL,
      "One JSON object instead of text.", "Output"},
-    {NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL},
+    {0},
 };
+#undef AT
 
 /* What does not depend on StarPU. */
 struct machine {
@@ -144,24 +161,103 @@ static void print_json(const struct machine *m)
            openmp[0] == 'y' ? "true" : "false", mot_matmul_describe(), m->peak_flop_per_s);
 }
 
-int mot_app_devices(int argc, char **argv)
+static void print_calibration(const struct mot_calibration *c)
 {
-    struct config config;
-    const int status = mot_options_parse(options, &config, argc, argv, 1, NULL, usage);
-    if (status != 0) { return status < 0 ? 2 : 0; }
-    const struct mot_start_options start = {.workers = config.workers,
-                                            .cores_per_worker = config.cores_per_worker,
-                                            .policies = mot_policies};
-    mot_options_free(options, &config);
-    if (mot_start(&start)) { return 2; }
+    printf("each of %d workers while all work: memory %.1f GB/s, matrix products %.1f GFLOP/s\n\n",
+           mot_cpu_workers(), 1e-9 * c->bytes_per_s, 1e-9 * c->peak_flop_per_s);
+    printf("%-20s %6s %5s %10s %12s %10s %9s %7s %7s\n", "stage", "tasks", "sizes", "ms",
+           "us a token", "us a row", "GFLOP/s", "GB/s", "error");
+    for (int i = 0; i < c->stages.n; i++) {
+        const struct mot_stage_fit *f = &c->stages.fit[i];
+        printf("%-20s %6d %5d %10.3f %12.3f %10.3f %9.1f %7.1f %5.1f %%\n", f->times.name, f->tasks,
+               f->sizes, 1e3 * f->times.s, 1e6 * f->times.s_per_token, 1e6 * f->times.s_per_row,
+               1e-9 * f->times.flop_per_s, 1e-9 * f->times.bytes_per_s, 100.0 * f->error);
+    }
+}
+
+static void print_calibration_json(const struct mot_calibration *c)
+{
+    json_t *o = json_object(), *stages = json_object();
+    json_object_set_new(o, "workers", json_integer(mot_cpu_workers()));
+    json_object_set_new(o, "memory_bytes_per_s", mot_json_number(c->bytes_per_s));
+    json_object_set_new(o, "gemm_peak_flop_per_s", mot_json_number(c->peak_flop_per_s));
+    for (int i = 0; i < c->stages.n; i++) {
+        const struct mot_stage_fit *f = &c->stages.fit[i];
+        json_object_set_new(stages, f->times.name,
+                            json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "tasks", f->tasks,
+                                      "sizes", f->sizes, "s", f->times.s, "s_per_token",
+                                      f->times.s_per_token, "s_per_row", f->times.s_per_row,
+                                      "flop_per_s", f->times.flop_per_s, "bytes_per_s",
+                                      f->times.bytes_per_s, "error", f->error));
+    }
+    json_object_set_new(o, "stages", stages);
+    char *text = mot_json_text(o);
+    puts(text);
+    free(text);
+    json_decref(o);
+}
+
+/* Before any work: a file can be made where --write says. */
+static int check_writable(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? mot_format("%.*s", (int)(slash - path) + 1, path) : mot_strdup("./");
+    const int error =
+        access(folder, W_OK | X_OK) == 0 ? 0 : mot_fail(errno, "%s: %s", path, strerror(errno));
+    free(folder);
+    return error;
+}
+
+static int calibrate(const struct config *config)
+{
+    struct mot_app_model model;
+    struct mot_calibration calibration = {0};
+    int error = config->write ? check_writable(config->write) : 0;
+    if (error) { return error; }
+    error = mot_app_model_load(&model, &config->model, &(struct mot_app_model_options){.lanes = 2});
+    if (error) { return error; }
+    error = mot_calibrate(&model, &config->model, config->data, &calibration);
+    if (!error && config->write) {
+        error = mot_calibration_write(&calibration, config->model.model, config->write);
+    }
+    if (!error && config->json) {
+        print_calibration_json(&calibration);
+    } else if (!error) {
+        print_calibration(&calibration);
+    }
+    mot_calibration_free(&calibration);
+    mot_app_model_free(&model);
+    return error;
+}
+
+static int list(const struct config *config)
+{
     struct machine machine = {0};
     read_machine(&machine);
     const int error = measure(&machine);
-    if (!error && config.json) {
+    if (!error && config->json) {
         print_json(&machine);
     } else if (!error) {
         print_table(&machine);
     }
-    mot_stop();
-    return error ? 1 : 0;
+    return error;
+}
+
+int mot_app_devices(int argc, char **argv)
+{
+    struct config config;
+    const int status = mot_options_parse(options, &config, argc, argv, 1, NULL, usage);
+    if (status != 0) { return status < 0 ? MOT_EXIT_USAGE : MOT_EXIT_OK; }
+    int code = MOT_EXIT_USAGE;
+    if (config.write && !config.calibrate) {
+        mot_fail(EINVAL, "devices: --write needs --calibrate");
+    } else {
+        code = mot_app_start(&config.machine);
+    }
+    if (code == MOT_EXIT_OK) {
+        const int error = config.calibrate ? calibrate(&config) : list(&config);
+        code = mot_app_stop(mot_app_exit_code(error));
+    }
+    mot_options_free(options, &config);
+    return code;
 }
