@@ -84,8 +84,8 @@ static const struct mot_grpo_shape shapes[] = {
 };
 enum {
     SHAPES = sizeof(shapes) / sizeof(shapes[0]),
-    /* Models below so many parameters run each shape several times, and again with so many times the
-     * prompts: their tasks are short, and people give them large batches. */
+    /* Models below so many parameters run each shape several times, and again with so many times
+     * the prompts: their tasks are short, and people give them large batches. */
     SMALL_PARAMETERS = 20000000,
     SMALL_STEPS = 4,
     SMALL_FACTOR = 8
