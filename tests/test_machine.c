@@ -244,7 +244,8 @@ static void test_paths(void **state)
     mot_machine_free(&machine);
 }
 
-/* Counts that differ from the file's: devices, boxes, parts of a class, and what is true of them. */
+/* Counts that differ from the file's: devices, boxes, parts of a class, and what is true of
+ * them. */
 static void test_changed(void **state)
 {
     (void)state;
