@@ -278,11 +278,11 @@ static void run_at(struct mot_sched *s, struct mot_sched_task *t, int worker)
     t->worker = worker;
     t->taken_us = starpu_timing_now();
     t->start_us = 0.0;
-    t->implementation = e.implementation;
+    t->implementation = mot_sched_implementation(t, worker, s->worker[worker].class);
     t->expected_us = isfinite(e.p50_us) ? e.p50_us : 0.0;
     t->wait_us = mot_sched_transfer_us(t, s->worker[worker].node, t->taken_us);
     struct mot_sched_cell *cell =
-        t->guess[s->worker[worker].class * STARPU_MAXIMPLEMENTATIONS + e.implementation].cell;
+        t->guess[s->worker[worker].class * STARPU_MAXIMPLEMENTATIONS + t->implementation].cell;
     if (cell) { cell->outstanding++; }
 }
 

@@ -153,10 +153,12 @@ struct mot_estimate {
     double p50_us, p90_us, mean_us; /* INFINITY: no device of the class can run it */
     int is_known;                   /* 0: from other classes, or from nothing */
     int outstanding;                /* tasks like it that run there */
-    int implementation;
+    int implementation;  /* the one that is for */
 };
 /* Whatever StarPU's models say, positive and finite where the class can run the task. */
 struct mot_estimate mot_sched_estimate(struct mot_sched *s, struct mot_sched_task *t, int class);
+/* The best one that this worker may use: devices of a class may differ in that. */
+int mot_sched_implementation(const struct mot_sched_task *t, int worker, int class);
 /* What is left of a task that has been taken: E[length - e | length > e], e being its age. */
 double mot_sched_left_us(const struct mot_sched_task *t, double now_us);
 void mot_sched_learn(struct mot_sched *s, struct mot_sched_task *t, double us);

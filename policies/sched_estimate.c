@@ -145,15 +145,15 @@ static struct mot_estimate by_one(const struct mot_sched_guess *g, int implement
     return e;
 }
 
-/* By the best implementation; one of which nothing is known is tried once.  Not known: p50_us is
- * NAN. */
-static struct mot_estimate by_best(const struct mot_sched_task *t, int class)
+/* By the best of these implementations; one of which nothing is known is tried once.  Not known:
+ * p50_us is NAN. */
+static struct mot_estimate by_best(const struct mot_sched_task *t, int class, unsigned mask)
 {
     struct mot_estimate best = {.p50_us = INFINITY, .p90_us = INFINITY, .mean_us = INFINITY};
     int found = 0;
     for (int i = 0; i < STARPU_MAXIMPLEMENTATIONS; i++) {
         const struct mot_sched_guess *g = &t->guess[class * STARPU_MAXIMPLEMENTATIONS + i];
-        if (!g->cell) { continue; }
+        if (!g->cell || !(mask >> i & 1)) { continue; }
         const struct mot_estimate e = by_one(g, i);
         if (!e.is_known && e.outstanding == 0) { return e; }
         if (!found || e.p50_us < best.p50_us || isnan(best.p50_us)) { best = e; }
@@ -169,7 +169,7 @@ static double from_others(const struct mot_sched *s, const struct mot_sched_task
     int n = 0;
     for (int c = 0; c < s->n_classes; c++) {
         if (c == class) { continue; }
-        const struct mot_estimate e = by_best(t, c);
+        const struct mot_estimate e = by_best(t, c, ~0u);
         if (!e.is_known || !isfinite(e.p50_us)) { continue; }
         const double x = e.p50_us * exp(s->class[class].log_speed - s->class[c].log_speed);
         int at = n++;
@@ -182,11 +182,19 @@ static double from_others(const struct mot_sched *s, const struct mot_sched_task
 struct mot_estimate mot_sched_estimate(struct mot_sched *s, struct mot_sched_task *t, int class)
 {
     if (t->epoch != s->epoch && t->worker < 0) { mot_sched_guess(s, t); }
-    struct mot_estimate e = by_best(t, class);
+    struct mot_estimate e = by_best(t, class, ~0u);
     if (isinf(e.p50_us) || e.is_known) { return e; }
     const double us = from_others(s, t, class);
     e.p50_us = e.p90_us = e.mean_us = isnan(us) ? unknown_us : us;
     return e;
+}
+
+int mot_sched_implementation(const struct mot_sched_task *t, int worker, int class)
+{
+    unsigned mask = 0;
+    if (!starpu_worker_can_execute_task_impl((unsigned)worker, t->task, &mask)) { return 0; }
+    const struct mot_estimate e = by_best(t, class, mask);
+    return isinf(e.p50_us) ? __builtin_ctz(mask) : e.implementation;
 }
 
 /* ---- A task that runs ------------------------------------------------------------------------ */
