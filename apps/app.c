@@ -23,6 +23,7 @@ int mot_app_start(const struct mot_machine_config *machine)
     mot_set_quiet(machine->quiet);
     const struct mot_start_options options = {.workers = machine->workers,
                                               .cores_per_worker = machine->cores_per_worker,
+                                              .grows = 1,
                                               .watchdog_s = machine->watchdog_s,
                                               .policies = mot_policies,
                                               .stage_name = mot_stage_name};

@@ -270,8 +270,10 @@ static int simulate(void *argument)
                                 : NULL;
     if (trace) { setenv("MOTLEY_TRACE", trace, 1); }
     if (needs_trace) { mot_simulated_keep_truth(); }
-    const struct mot_start_options start = {
-        .policy = s->config.policy, .policies = mot_policies, .stage_name = mot_stage_name};
+    const struct mot_start_options start = {.policy = s->config.policy,
+                                            .grows = s->of.graph == NULL,
+                                            .policies = mot_policies,
+                                            .stage_name = mot_stage_name};
     if (mot_start(&start)) { return 1; }
     snprintf(s->policy, sizeof(s->policy), "%s", mot_policy_name());
     int error = 0;

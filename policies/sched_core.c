@@ -176,10 +176,10 @@ void mot_sched_remove_workers(unsigned context, int *workers, unsigned n)
  * else the codelet's or its model's. */
 static uint64_t kind_key(const struct starpu_task *task)
 {
-    const char *name = task->name                                    ? task->name
-                       : task->cl->name                              ? task->cl->name
+    const char *name = task->name                                   ? task->name
+                       : task->cl->name                             ? task->cl->name
                        : task->cl->model && task->cl->model->symbol ? task->cl->model->symbol
-                                                                     : NULL;
+                                                                    : NULL;
     if (!name) { return (uint64_t)(uintptr_t)task->cl; }
     uint64_t hash = 0xcbf29ce484222325u;
     for (; *name; name++) { hash = (hash ^ (unsigned char)*name) * 0x100000001b3u; }
@@ -301,8 +301,8 @@ static void leave(struct mot_sched *s, struct mot_sched_task *t)
     while (*at && *at != t) { at = &(*at)->next_running; }
     if (*at) { *at = t->next_running; }
     t->next_running = NULL;
-    struct mot_sched_cell *cell = t->guess[s->worker[t->worker].class * STARPU_MAXIMPLEMENTATIONS
-                                           + t->implementation].cell;
+    struct mot_sched_cell *cell =
+        t->guess[s->worker[t->worker].class * STARPU_MAXIMPLEMENTATIONS + t->implementation].cell;
     if (cell && cell->outstanding > 0) { cell->outstanding--; }
 }
 

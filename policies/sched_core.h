@@ -15,11 +15,7 @@
 #include <starpu_scheduler.h>
 #include <stdint.h>
 
-enum {
-    MOT_SCHED_CLASSES_MAX = 16,
-    MOT_SCHED_KINDS_MAX = MOT_READY_KINDS,
-    MOT_SCHED_SAMPLES = 32
-};
+enum { MOT_SCHED_CLASSES_MAX = 16, MOT_SCHED_KINDS_MAX = MOT_READY_KINDS, MOT_SCHED_SAMPLES = 32 };
 
 /* Measured durations of one kind, size, class of devices and implementation: each divided by what
  * StarPU's model said, or as they are where it says nothing.  A reservoir, so that a heavy tail
@@ -49,13 +45,13 @@ struct mot_sched_task {
     double remaining_us; /* the longest way to the end that is known, its own length included */
     unsigned references;
 
-    unsigned epoch; /* of the classes the guesses are for */
-    struct mot_sched_guess *guess; /* (classes, STARPU_MAXIMPLEMENTATIONS) */
+    unsigned epoch;                                /* of the classes the guesses are for */
+    struct mot_sched_guess *guess;                 /* (classes, STARPU_MAXIMPLEMENTATIONS) */
     uint32_t able[(STARPU_NMAXWORKERS + 31) / 32]; /* workers, once it is ready */
     double transfer_us[STARPU_MAXNODES], transfer_at_us[STARPU_MAXNODES]; /* cached */
 
-    int worker, implementation; /* worker -1: none */
-    double taken_us, start_us;  /* start_us 0: not begun */
+    int worker, implementation;  /* worker -1: none */
+    double taken_us, start_us;   /* start_us 0: not begun */
     double expected_us, wait_us; /* there, and for its data, when it was taken */
     struct mot_sched_task *next_running;
 
@@ -104,7 +100,7 @@ struct mot_sched {
     void *own; /* the policy's */
 };
 
-/* ---- sched_core.c: the methods of a struct starpu_sched_policy, and what its pop calls -------- */
+/* ---- sched_core.c: the methods of a struct starpu_sched_policy, and what its pop calls ----- */
 
 void mot_sched_init(unsigned context);
 void mot_sched_deinit(unsigned context);
@@ -115,11 +111,11 @@ int mot_sched_push(struct starpu_task *task);
 void mot_sched_push_notify(struct starpu_task *task, int worker, int perf_worker, unsigned context);
 void mot_sched_pre_exec(struct starpu_task *task, unsigned context);
 void mot_sched_post_exec(struct starpu_task *task, unsigned context);
-#define MOT_SCHED_METHODS                                                                  \
-    .init_sched = mot_sched_init, .deinit_sched = mot_sched_deinit,                        \
-    .add_workers = mot_sched_add_workers, .remove_workers = mot_sched_remove_workers,      \
-    .submit_hook = mot_sched_submit, .push_task = mot_sched_push,                          \
-    .push_task_notify = mot_sched_push_notify, .pre_exec_hook = mot_sched_pre_exec,        \
+#define MOT_SCHED_METHODS                                                             \
+    .init_sched = mot_sched_init, .deinit_sched = mot_sched_deinit,                   \
+    .add_workers = mot_sched_add_workers, .remove_workers = mot_sched_remove_workers, \
+    .submit_hook = mot_sched_submit, .push_task = mot_sched_push,                     \
+    .push_task_notify = mot_sched_push_notify, .pre_exec_hook = mot_sched_pre_exec,   \
     .post_exec_hook = mot_sched_post_exec, .worker_type = STARPU_WORKER_LIST, .prefetches = 1
 
 struct mot_sched *mot_sched_of(unsigned context);
@@ -140,20 +136,20 @@ static inline int mot_sched_can_run(const struct mot_sched_task *t, int worker)
 /* Idle workers look again at that time, whatever happens until then.  Locked. */
 void mot_sched_look_again(struct mot_sched *s, double at_us);
 
-/* ---- sched_class.c: which devices are alike --------------------------------------------------- */
+/* ---- sched_class.c: which devices are alike ------------------------------------------------ */
 
 void mot_sched_class_add(struct mot_sched *s, int worker);
 void mot_sched_class_remove(struct mot_sched *s, int worker);
 /* Parts devices whose estimates for this task differ. */
 void mot_sched_class_check(struct mot_sched *s, struct mot_sched_task *t);
 
-/* ---- sched_estimate.c: how long --------------------------------------------------------------- */
+/* ---- sched_estimate.c: how long ------------------------------------------------------------ */
 
 struct mot_estimate {
     double p50_us, p90_us, mean_us; /* INFINITY: no device of the class can run it */
     int is_known;                   /* 0: from other classes, or from nothing */
     int outstanding;                /* tasks like it that run there */
-    int implementation;  /* the one that is for */
+    int implementation;             /* the one that is for */
 };
 /* Whatever StarPU's models say, positive and finite where the class can run the task. */
 struct mot_estimate mot_sched_estimate(struct mot_sched *s, struct mot_sched_task *t, int class);
@@ -167,7 +163,7 @@ void mot_sched_cells_free(struct mot_sched *s);
 /* Until its data are in the memory node, by latency and bandwidth; 0 where nothing is known. */
 double mot_sched_transfer_us(struct mot_sched_task *t, unsigned node, double now_us);
 
-/* ---- sched_graph.c: what comes after ---------------------------------------------------------- */
+/* ---- sched_graph.c: what comes after ------------------------------------------------------- */
 
 void mot_sched_graph_init(struct mot_sched *s);
 void mot_sched_graph_free(struct mot_sched *s);

@@ -52,7 +52,7 @@ void mot_sched_cells_free(struct mot_sched *s)
 static uint64_t key_of(const struct mot_sched *s, const struct mot_sched_task *t, int class,
                        unsigned implementation, int has_model)
 {
-    uint64_t key = s->kind_key[t->kind] ^ (uint64_t)t->size << 32 ^ (uint64_t)class << 8
+    uint64_t key = s->kind_key[t->kind] ^ (uint64_t)t->size << 32 ^ (uint64_t) class << 8
                    ^ (uint64_t)implementation << 1 ^ (uint64_t)has_model;
     key = (key ^ key >> 31) * 0x9e3779b97f4a7c15u;
     return key ^ key >> 29;
@@ -117,9 +117,9 @@ void mot_sched_guess(struct mot_sched *s, struct mot_sched_task *t)
             const double us =
                 starpu_task_worker_expected_length(t->task, (unsigned)w, s->context, i);
             const int is_sane = isfinite(us) && us > 0.0;
-            t->guess[(size_t)class * STARPU_MAXIMPLEMENTATIONS + i] = (struct mot_sched_guess){
-                .model_us = is_sane ? fmin(us, longest_us) : NAN,
-                .cell = cell_of(s, key_of(s, t, class, i, is_sane))};
+            t->guess[(size_t) class * STARPU_MAXIMPLEMENTATIONS + i] =
+                (struct mot_sched_guess){.model_us = is_sane ? fmin(us, longest_us) : NAN,
+                                         .cell = cell_of(s, key_of(s, t, class, i, is_sane))};
         }
     }
 }

@@ -127,8 +127,7 @@ static void wait_for(struct mot_sched_task *t, struct members *m)
 {
     const int n = prune(m);
     if (n == 0) { return; }
-    t->before =
-        mot_realloc(t->before, (size_t)(t->n_before + n) * sizeof(struct mot_sched_task *));
+    t->before = mot_realloc(t->before, (size_t)(t->n_before + n) * sizeof(struct mot_sched_task *));
     for (int i = 0; i < n; i++) {
         if (m->task[i] == t) { continue; }
         t->before[t->n_before++] = m->task[i];
@@ -181,7 +180,7 @@ void mot_sched_graph_update(struct mot_sched *s)
 
 static void raise_before(struct mot_sched *s, struct mot_sched_task *t, int *budget)
 {
-    for (int i = 0; i < t->n_before && *budget > 0; i++) {
+    for (int i = 0; i<t->n_before && * budget> 0; i++) {
         struct mot_sched_task *b = t->before[i];
         if (b->remaining_us >= b->own_us + t->remaining_us) { continue; }
         (*budget)--;

@@ -87,7 +87,9 @@ void mot_ready_reorder(struct mot_ready *ready)
 {
     for (int k = 0; k < MOT_READY_KINDS; k++) {
         struct mot_ready_heap *h = &ready->kind[k];
-        for (int i = 0; i < h->n; i++) { h->task[i]->ready.remaining_us = h->task[i]->remaining_us; }
+        for (int i = 0; i < h->n; i++) {
+            h->task[i]->ready.remaining_us = h->task[i]->remaining_us;
+        }
         for (int i = h->n / 2 - 1; i >= 0; i--) { sink(h, i); }
     }
 }

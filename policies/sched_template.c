@@ -5,7 +5,8 @@
 #include <starpu_scheduler.h>
 #include <stdlib.h>
 
-struct template {
+struct template
+{
     starpu_pthread_mutex_t mutex; /* guards the queue */
     struct starpu_task_list queue;
 };

@@ -12,6 +12,7 @@ struct mot_start_options {
     int workers;          /* CPU workers; 0: STARPU_NCPU, else one */
     int cores_per_worker; /* OpenMP threads inside each; 0: the allowed cores shared out evenly */
     const char *policy;   /* NULL: STARPU_SCHED, else "lws" */
+    int grows;            /* callbacks submit tasks: refuse a policy that would never see those */
     int watchdog_s;       /* no task finishes for so long: name what runs, exit(1); 0: never */
     /* Policies beyond StarPU's own and those of STARPU_SCHED_LIB; ended by NULL; may be NULL.
      * Borrowed until mot_stop(). */

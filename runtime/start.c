@@ -118,7 +118,13 @@ static int choose_policy(const struct mot_start_options *options,
     const char *name = options->policy;
     if (!name || !*name) { name = getenv("STARPU_SCHED"); }
     if (!name || !*name) { name = "lws"; }
-    return mot_policy_find(name, options->policies, policy);
+    const int error = mot_policy_find(name, options->policies, policy);
+    if (!error && options->grows && strcmp(name, "graph_test") == 0) {
+        return mot_fail(
+            EINVAL, "the policy \"graph_test\" takes tasks only while the program waits for all,"
+                    " not those that other tasks submit: it would hang here");
+    }
+    return error;
 }
 
 /* -1 means "as many as there are" to StarPU, and that the user has not asked. */

@@ -136,12 +136,18 @@ static double draw_estimate(int kind)
 {
     const double us = graph_draw(1, 50);
     switch (kind) {
-    case 0: return NAN;
-    case 1: return 0.0;
-    case 2: return 1e18;
-    case 3: return us * 100.0;
-    case 4: return us / 100.0;
-    default: return us;
+    case 0:
+        return NAN;
+    case 1:
+        return 0.0;
+    case 2:
+        return 1e18;
+    case 3:
+        return us * 100.0;
+    case 4:
+        return us / 100.0;
+    default:
+        return us;
     }
 }
 
@@ -154,7 +160,9 @@ static void draw_workers(struct job *job)
         if (w == sure && job->may[w] == 0) { job->may[w] = 1 + graph_draw(0, 1); }
     }
     job->pinned = graph_draw(0, 7) == 0 ? sure : -1;
-    if (job->pinned >= 0) { job->may[sure] |= 1; } /* StarPU asks for the first only, and takes it */
+    if (job->pinned >= 0) {
+        job->may[sure] |= 1;
+    } /* StarPU asks for the first only, and takes it */
     job->only = graph_draw(0, 7) == 0 ? 1 << sure | graph_draw(0, 15) : 0;
     if (job->only && job->pinned >= 0) { job->only = 0; }
 }
@@ -188,7 +196,8 @@ static void draw_order(int j, enum shape shape)
         add_before(job, (j - 1) / 3);
         break;
     }
-    default: break;
+    default:
+        break;
     }
 }
 

@@ -1,7 +1,8 @@
 /* Starting StarPU: each of its policies that the acceptance runs use starts and is the one that
  * runs, in each worker shape; an unknown policy, library or shape is refused with a message that
- * says what there is; the OpenMP team has the size asked for.  Each start is a child process: the
- * shape and the policy are fixed once per process in a user's program too.
+ * says what there is, and one that cannot run a graph that grows; the OpenMP team has the size
+ * asked for.  Each start is a child process: the shape and the policy are fixed once per process in
+ * a user's program too.
  * Run it alone: ./test_start */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,9 +16,10 @@
 #endif
 #include "child.h"
 #include "motley.h"
+#include "policies.h"
 
 static const char *policy;
-static int workers, cores;
+static int workers, cores, grows;
 static atomic_int team_size;
 
 static void count_team(void *buffers[], void *argument)
@@ -38,8 +40,12 @@ static struct starpu_codelet count_codelet = {.cpu_funcs = {count_team}, .name =
 
 static int start_and_run(void)
 {
-    const struct mot_start_options options = {
-        .workers = workers, .cores_per_worker = cores, .policy = policy, .watchdog_s = 30};
+    const struct mot_start_options options = {.workers = workers,
+                                              .cores_per_worker = cores,
+                                              .policy = policy,
+                                              .grows = grows,
+                                              .policies = mot_policies,
+                                              .watchdog_s = 30};
     if (mot_start(&options)) { return 2; }
     if (strcmp(mot_policy_name(), policy) != 0) { return 3; }
     if (mot_cpu_workers() != workers || mot_cores_per_worker() != cores) { return 4; }
@@ -67,8 +73,9 @@ static void expect(int status, const char *words[])
 static void test_policies(void **state)
 {
     (void)state;
-    static const char *const names[] = {"eager", "prio", "lws",   "ws",         "random",
-                                        "dm",    "dmda", "dmdas", "heteroprio", "modular-heft"};
+    static const char *const names[] = {"eager",      "prio",         "lws",       "ws",
+                                        "random",     "dm",           "dmda",      "dmdas",
+                                        "heteroprio", "modular-heft", "motley-eft"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         policy = names[i];
         workers = 2;
@@ -95,7 +102,12 @@ static void test_refusals(void **state)
     workers = cores = 1;
     policy = "dmad";
     expect(2, (const char *[]){"unknown scheduling policy \"dmad\"", "did you mean \"dmda\"?",
-                               "known: ", "eager", "modular-heft", NULL});
+                               "known: ", "eager", "modular-heft", "motley-eft", NULL});
+    policy = "graph_test";
+    grows = 1;
+    expect(2, (const char *[]){"the policy \"graph_test\"", "not those that other tasks submit",
+                               NULL});
+    grows = 0;
     policy = "eager";
     setenv("STARPU_SCHED_LIB", "/nonexistent/library.so", 1);
     expect(2, (const char *[]){"STARPU_SCHED_LIB", "/nonexistent/library.so", NULL});
