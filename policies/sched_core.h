@@ -4,7 +4,7 @@
  *   submit_hook    mot_sched_submit       a task is known: how long, before what (sched_graph.c)
  *   push_task      mot_sched_push         it is in the ready queue (sched_ready.c)
  *   pop_task       the policy's own: lock, look, mot_sched_take, unlock
- *   pre_exec_hook, post_exec_hook         measured, learned from (sched_estimate.c); idle workers wake
+ *   pre_exec_hook, post_exec_hook   measured, learned from (sched_estimate.c); idle workers wake
  *
  * One mutex guards all of it.  Times are microseconds of starpu_timing_now(), simulated ones in a
  * simulation.  Nothing here needs tasks of Motley's: any StarPU program will do. */

@@ -1,7 +1,8 @@
 /* libmotley-policies.so in a program that knows nothing of Motley: with MOTLEY_TRACE every task is
- * recorded under several policies of StarPU, with names and the versions of its data, and the graph
- * of the recording is the program's; without, StarPU's policies are as ever; a file that cannot be
- * written does not stop the program.  A program that starts with mot_start() is recorded once.
+ * recorded under several policies of StarPU and one of ours, with names and the versions of its
+ * data, and the graph of the recording is the program's; without, StarPU's policies are as ever; a
+ * file that cannot be written does not stop the program.  A program that starts with mot_start() is
+ * recorded once.
  * Run it alone: ./test_policy_library */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,8 +89,8 @@ static void check_graph(void)
 static void test_recorded(void **state)
 {
     (void)state;
-    static const char *const policies[] = {"lws",  "eager",      "dmda",        "dmdas",
-                                           "prio", "heteroprio", "modular-heft"};
+    static const char *const policies[] = {"lws",  "eager",      "dmda",         "dmdas",
+                                           "prio", "heteroprio", "modular-heft", "motley-eft"};
     for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
         char *words = mot_format("%s 39960000", policies[i]);
         run(MOT_BINARY_DIR "/foreign_graph", policies[i], trace, words);
@@ -117,6 +118,7 @@ static void test_not_recorded(void **state)
 {
     (void)state;
     run(MOT_BINARY_DIR "/foreign_graph", "dmda", NULL, "dmda 39960000");
+    run(MOT_BINARY_DIR "/foreign_graph", "motley-eft", NULL, "motley-eft 39960000");
     assert_int_not_equal(access(trace, F_OK), 0);
     run(MOT_BINARY_DIR "/foreign_graph", "dmda", "/nonexistent/t.json.gz",
         "/nonexistent/t.json.gz: cannot write");
