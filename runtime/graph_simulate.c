@@ -19,6 +19,7 @@ void mot_machine_of_graph(const struct mot_graph *graph, struct mot_machine *mac
 {
     struct mot_machine m = {.path = mot_strdup(graph->file ? graph->file : "graph"),
                             .name = mot_strdup(graph->name ? graph->name : "graph"),
+                            .line = graph->line,
                             .n_nodes = 1,
                             .n_classes = graph->n_classes,
                             .n_links = graph->n_classes};
@@ -70,13 +71,21 @@ void mot_machine_of_graph(const struct mot_graph *graph, struct mot_machine *mac
 struct outputs {
     int n;
     double *bytes;
-    starpu_data_handle_t *handles;
+    starpu_data_handle_t *handles; /* NULL: read for the last time */
+    int *reads;                    /* that are still to come */
+};
+
+/* What a task's end needs. */
+struct ended {
+    struct run *run;
+    int task;
 };
 
 struct run {
     const struct mot_graph *graph;
     struct mot_graph_links before, after; /* edges by their end, by their start */
     struct outputs *outputs;              /* (n_tasks) */
+    struct ended *ended;                  /* (n_tasks) */
     const char *const *stages;
     double *expected_s, *true_s;     /* (n_tasks, machine's classes) */
     int *priority;                   /* (n_tasks) */
@@ -176,12 +185,12 @@ static void fill_priorities(struct run *r, const int *order)
     free(way);
 }
 
-/* The handle of task's output of that size. */
-static starpu_data_handle_t output_of(struct run *r, int task, double bytes)
+/* The index of task's output of that size. */
+static int output_of(struct run *r, int task, double bytes)
 {
     struct outputs *o = &r->outputs[task];
     for (int i = 0; i < o->n; i++) {
-        if (o->bytes[i] == bytes) { return o->handles[i]; }
+        if (o->bytes[i] == bytes) { return i; }
     }
     const size_t n = (size_t)o->n + 1;
     enum { BLOCK_BYTES = 4096 };
@@ -193,10 +202,27 @@ static starpu_data_handle_t output_of(struct run *r, int task, double bytes)
     }
     o->bytes = mot_realloc(o->bytes, n * sizeof(*o->bytes));
     o->handles = mot_realloc(o->handles, n * sizeof(starpu_data_handle_t));
+    o->reads = mot_realloc(o->reads, n * sizeof(*o->reads));
     o->bytes[o->n] = bytes;
     o->handles[o->n] = handle;
-    o->n++;
-    return handle;
+    o->reads[o->n] = 0;
+    return o->n++;
+}
+
+/* Data that nobody will read again leaves the memories. */
+static void task_ended(void *argument)
+{
+    const struct ended *ended = argument;
+    struct run *r = ended->run;
+    const struct mot_graph_links *before = &r->before;
+    for (int i = before->start[ended->task]; i < before->start[ended->task + 1]; i++) {
+        const struct mot_graph_edge *e = &r->graph->edges[before->edge[i]];
+        const int of = output_of(r, e->before, e->bytes);
+        struct outputs *o = &r->outputs[e->before];
+        if (--o->reads[of] > 0) { continue; }
+        starpu_data_unregister_submit(o->handles[of]);
+        o->handles[of] = NULL;
+    }
 }
 
 static const char *kind_of(const struct mot_graph_task *task)
@@ -217,7 +243,8 @@ static int insert(struct run *r, int t)
 {
     const struct mot_graph *g = r->graph;
     for (int e = r->after.start[t]; e < r->after.start[t + 1]; e++) {
-        output_of(r, t, g->edges[r->after.edge[e]].bytes);
+        const int of = output_of(r, t, g->edges[r->after.edge[e]].bytes);
+        r->outputs[t].reads[of]++;
     }
     const int n_in = r->before.start[t + 1] - r->before.start[t], n_out = r->outputs[t].n;
     const size_t n = (size_t)(n_in + n_out);
@@ -226,7 +253,7 @@ static int insert(struct run *r, int t)
     int used = 0;
     for (int i = 0; i < n_in; i++) {
         const struct mot_graph_edge *e = &g->edges[r->before.edge[r->before.start[t] + i]];
-        handles[used] = output_of(r, e->before, e->bytes);
+        handles[used] = r->outputs[e->before].handles[output_of(r, e->before, e->bytes)];
         int twice = 0;
         for (int k = 0; k < used; k++) { twice |= handles[k] == handles[used]; }
         if (twice) { continue; }
@@ -239,6 +266,7 @@ static int insert(struct run *r, int t)
     const struct mot_graph_task *task = &g->tasks[t];
     const int classes = mot_simulation()->machine->n_classes;
     const char *kind = kind_of(task);
+    r->ended[t] = (struct ended){.run = r, .task = t};
     const int error = mot_task_insert(&(struct mot_task){
         .codelet = codelet_of(r, kind),
         .name = r->kinds[codelet_of(r, kind) - r->codelets],
@@ -247,6 +275,8 @@ static int insert(struct run *r, int t)
         .handles = handles,
         .modes = modes,
         .priority = r->priority[t],
+        .done = task_ended,
+        .argument_done = &r->ended[t],
         .simulated.expected_s = r->expected_s + (size_t)t * (size_t)classes,
         .simulated.true_s = r->true_s + (size_t)t * (size_t)classes});
     free(handles);
@@ -258,14 +288,17 @@ static void free_run(struct run *r)
 {
     for (int t = 0; t < r->graph->n_tasks; t++) {
         for (int i = 0; i < r->outputs[t].n; i++) {
-            starpu_data_unregister_no_coherency(r->outputs[t].handles[i]);
+            starpu_data_handle_t handle = r->outputs[t].handles[i];
+            if (handle) { starpu_data_unregister_no_coherency(handle); }
         }
+        free(r->outputs[t].reads);
         free(r->outputs[t].bytes);
         free(r->outputs[t].handles);
     }
     mot_graph_links_free(&r->before);
     mot_graph_links_free(&r->after);
     free(r->outputs);
+    free(r->ended);
     free(r->expected_s);
     free(r->true_s);
     free(r->priority);
@@ -277,6 +310,7 @@ int mot_graph_simulate(const struct mot_graph *graph, const char *const *stages,
     struct run r = {.graph = graph,
                     .stages = stages,
                     .outputs = mot_alloc_zeroed(n, sizeof(struct outputs)),
+                    .ended = mot_alloc_zeroed(n, sizeof(struct ended)),
                     .codelets = mot_alloc_zeroed(n, sizeof(struct starpu_codelet)),
                     .kinds = mot_alloc_zeroed(n, sizeof(char *))}; /* StarPU keeps both */
     mot_graph_links(graph, 1, &r.before);

@@ -26,6 +26,7 @@ struct mot_machine_stage {
 
 struct mot_machine_class {
     char *name;
+    int line; /* of the file; 0: unknown */
     int is_cpu;
     int node;                              /* index */
     int count;                             /* in each of the node's boxes */
@@ -74,6 +75,7 @@ struct mot_machine_device {
 
 struct mot_machine {
     char *path, *name;
+    int line; /* of the classes in the file */
     int n_nodes, n_links, n_classes, n_truths;
     struct mot_machine_node *nodes;
     struct mot_machine_link *links;

@@ -251,6 +251,7 @@ static int read_class(const struct reader *r, struct mot_yaml *map, struct mot_m
                                        "stages",
                                        NULL};
     struct mot_machine *m = r->m;
+    c->line = map->line;
     int error = text_of(map, "name", &c->name);
     if (!error) { error = unique(map, m->classes, sizeof(*c), (int)(c - m->classes)); }
     if (!error) { error = read_place(m, map, c); }
@@ -353,6 +354,7 @@ static int read_machine(const struct reader *r, struct mot_yaml *root)
         error = list_of_maps(root, "classes", 1, sizeof(*m->classes), &classes, &m->n_classes,
                              &m->classes);
     }
+    if (!error) { m->line = classes->line; }
     for (int i = 0; !error && i < m->n_classes; i++) {
         error = read_class(r, classes->items[i], &m->classes[i]);
     }

@@ -32,6 +32,7 @@ static struct {
     struct mot_simulated_use *use; /* (devices) */
     double *last_end_us;           /* (devices) */
     double start_us;
+    double main_bytes; /* of mot_simulated_memory, all in main memory */
 } sim;
 
 const struct mot_simulation *mot_simulation(void)
@@ -45,14 +46,21 @@ static int check_size(const struct mot_machine *m)
 {
     const int gpus = m->n_devices - m->n_cpus;
     if (gpus > STARPU_MAXCUDADEVS) {
+        enum { SETUP_MAX = 256 };
+        if (gpus > SETUP_MAX) {
+            return mot_fail(EINVAL,
+                            "%s:%d: %d devices with a memory of their own, at most %d can "
+                            "be simulated",
+                            m->path, m->line, gpus, SETUP_MAX);
+        }
         return mot_fail(EINVAL,
-                        "%s: %d devices with a memory of their own; this simulator was built for "
-                        "%d (MOTLEY_SIM_GPUS=%d tools/setup --sim)",
-                        m->path, gpus, STARPU_MAXCUDADEVS, gpus);
+                        "%s:%d: %d devices with a memory of their own; this simulator was built "
+                        "for %d (MOTLEY_SIM_GPUS=%d tools/setup --sim, then build it again)",
+                        m->path, m->line, gpus, STARPU_MAXCUDADEVS, gpus);
     }
     if (m->n_cpus > STARPU_MAXCPUS) {
-        return mot_fail(EINVAL, "%s: %d CPU workers, at most %d are simulated", m->path, m->n_cpus,
-                        STARPU_MAXCPUS);
+        return mot_fail(EINVAL, "%s:%d: %d CPU workers, at most %d can be simulated", m->path,
+                        m->line, m->n_cpus, STARPU_MAXCPUS);
     }
     return 0;
 }
@@ -196,10 +204,26 @@ static double true_s(const struct mot_task_state *state, int device)
     return s * mot_machine_truth_factor(m, device, stage_name(state), now_s, sim.of.seed, t->key);
 }
 
+/* StarPU knows no limit of main memory, and would have nowhere to evict to: the run ends. */
+static void check_main_memory(void)
+{
+    const struct mot_machine *m = sim.of.machine;
+    const struct mot_machine_class *c = &m->classes[m->devices[0].class];
+    const double bytes = sim.main_bytes + (double)starpu_memory_get_used(STARPU_MAIN_RAM);
+    if (bytes <= c->memory_bytes) { return; }
+    mot_fail(ENOMEM, "%s:%d: main memory, that of '%s', is %.4g GiB; the run keeps %.4g GiB in it",
+             m->path, c->line ? c->line : m->line, c->name, c->memory_bytes / (1 << 30),
+             bytes / (1 << 30));
+    remove_directory();
+    fflush(NULL);
+    _exit(1);
+}
+
 /* Notes that the task begins on the device of the calling worker, or is put behind those that run
  * there.  Seconds it takes. */
 static double begin_task(struct mot_task_state *state, void *argument)
 {
+    check_main_memory();
     const int device = mot_simulated_device(starpu_worker_get_id());
     const double s = fmax(true_s(state, device), shortest_s);
     MOT_ASSERT(isfinite(s));
@@ -265,6 +289,12 @@ static int can_run(const struct mot_task_state *state, int class)
 int mot_simulate_can_run(const struct mot_task_state *state, int worker)
 {
     return can_run(state, sim.of.machine->devices[mot_simulated_device(worker)].class);
+}
+
+const char *mot_simulate_place(char *text, size_t bytes)
+{
+    snprintf(text, bytes, "%.400s:%d: ", sim.of.machine->path, sim.of.machine->line);
+    return text;
 }
 
 /* What every codelet does here on a processor: it lets the time pass. */
@@ -401,6 +431,7 @@ void *mot_simulated_memory(size_t bytes)
         mot_fail(errno, "no addresses for %zu bytes of simulated data", bytes);
         exit(1);
     }
+    sim.main_bytes += (double)bytes;
     return at;
 }
 
@@ -437,6 +468,13 @@ int mot_simulate_can_run(const struct mot_task_state *state, int worker)
     (void)state;
     (void)worker;
     return 1;
+}
+
+const char *mot_simulate_place(char *text, size_t bytes)
+{
+    (void)bytes;
+    text[0] = '\0';
+    return text;
 }
 
 int mot_simulated_device(int worker)

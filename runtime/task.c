@@ -127,13 +127,18 @@ static int exclude_workers(struct starpu_task *t, const struct mot_task *task)
             if (total > room) { room = total; }
         }
     }
+    char place[512];
     if (able > 0 && excluded == able) {
-        return mot_fail(ENODEV,
-                        "task %s: its buffers take %zu bytes (the largest is buffer %d, %zu bytes),"
-                        " the largest memory of a worker that could run it is %lld bytes",
-                        name_of(task), bytes, at, largest, room);
+        return mot_fail(
+            ENODEV,
+            "%stask %s: its buffers take %zu bytes (the largest is buffer %d, %zu bytes),"
+            " the largest memory of a worker that could run it is %lld bytes",
+            mot_simulate_place(place, sizeof(place)), name_of(task), bytes, at, largest, room);
     }
-    if (able == 0) { return mot_fail(ENODEV, "task %s: no worker here can run it", name_of(task)); }
+    if (able == 0) {
+        return mot_fail(ENODEV, "%stask %s: no worker here can run it",
+                        mot_simulate_place(place, sizeof(place)), name_of(task));
+    }
     if (excluded + incapable > 0) {
         t->workerids = fits;
         t->workerids_len = (workers + 31) / 32;

@@ -29,6 +29,8 @@ struct mot_task_state {
 void mot_simulate_started(const char *(*stage_name)(int stage));
 void mot_simulate_task(struct mot_task_state *state, const struct mot_task *task);
 int mot_simulate_can_run(const struct mot_task_state *state, int worker);
+/* "file:line: " of the machine's classes, for messages; "" in the ordinary build. */
+const char *mot_simulate_place(char *text, size_t bytes);
 
 /* Once per mot_start(): how much memory each node has. */
 void mot_task_setup(void);

@@ -287,13 +287,14 @@ static void test_refused(void **state)
     char *at = strstr(text, "{ms: 100}");
     memcpy(at, "never    ", 9);
     write_file("never.yaml", text);
-    refused(1, "train.gradient", "--machine @/never.yaml --workload @/small.yaml");
+    refused(1, "never.yaml:3: task train.gradient: no worker",
+            "--machine @/never.yaml --workload @/small.yaml");
     /* A device whose memory cannot hold a task's data is not given it; nobody else could run it. */
     write_file("tiny.yaml", "name: tiny\nlinks: [{name: l, gb_s: 1}]\nclasses:\n  - {name: cpu, "
                             "kind: cpu, tflop_s: {float32: 1}, memory_gib: 8, memory_gb_s: 1,\n"
                             "     stages: {gradient: never}}\n  - {name: g, kind: gpu, link: l, "
                             "tflop_s: {float32: 1}, memory_gib: 0.05, memory_gb_s: 1}\n");
-    refused(1, "its buffers take",
+    refused(1, "tiny.yaml:4: task train.gradient: its buffers take",
             "--machine @/tiny.yaml --workload " FILES "/workloads/smollm2-step.yaml");
     /* Another program that is not there. */
     char *kept = getenv("MOTLEY_SIM_PROGRAM") ? strdup(getenv("MOTLEY_SIM_PROGRAM")) : NULL;
@@ -305,6 +306,59 @@ static void test_refused(void **state)
         unsetenv("MOTLEY_SIM_PROGRAM");
     }
     free(kept);
+}
+
+/* More devices than StarPU was built for; data that main memory does not hold. */
+static void test_too_large(void **state)
+{
+    (void)state;
+    static const char gpus[] =
+        "name: m\nlinks: [{name: l, gb_s: 1}]\nclasses:\n"
+        "  - {name: cpu, kind: cpu, count: %d, tflop_s: {float32: 1}, "
+        "memory_gib: %g, memory_gb_s: 1}\n"
+        "  - {name: g, kind: gpu, count: %d, link: l, tflop_s: {float32: 1}, "
+        "memory_gib: 4, memory_gb_s: 1}\n";
+    char text[1024];
+    static const struct {
+        int cpus, gpus;
+        const char *word;
+    } large[] = {{1, 257, "many.yaml:4: 257 devices with a memory of their own"},
+                 {1000, 1, "many.yaml:4: 1000 CPU workers, at most"}};
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof(text), gpus, large[i].cpus, 1.0, large[i].gpus);
+        write_file("many.yaml", text);
+        refused(1, large[i].word, "--graphs cholesky:2 --machine @/many.yaml");
+    }
+    /* SmolLM2's float32 weights, two moments and two lanes are 2.5 GiB. */
+    snprintf(text, sizeof(text), gpus, 1, 2.0, 1);
+    write_file("main.yaml", text);
+    refused(1, "main.yaml:4: main memory, that of 'cpu', is 2 GiB",
+            "--machine @/main.yaml --workload " FILES "/workloads/smollm2-step.yaml --policy dmda");
+    snprintf(text, sizeof(text), gpus, 1, 16.0, 1);
+    write_file("main.yaml", text);
+    assert_true(makespan("--machine @/main.yaml --workload " FILES
+                         "/workloads/smollm2-step.yaml --policy dmda")
+                > 0.0);
+    /* A graph's data goes when it has been read for the last time: twenty tasks in a row leave 1 GB
+     * each where 2 fit, and nothing is evicted into the little main memory there is. */
+    snprintf(text, sizeof(text), gpus, 1, 0.05, 1);
+    write_file("main.yaml", text);
+    struct bytes row = {0};
+    static const char begin[] = "{\"classes\": [{\"name\": \"g\", \"workers\": 1}], \"tasks\": [";
+    bytes_put(&row, begin, strlen(begin));
+    for (int t = 0; t < 20; t++) {
+        snprintf(text, sizeof(text), "{\"ms\": [50]}%s", t < 19 ? ", " : "], \"edges\": [");
+        bytes_put(&row, text, strlen(text));
+    }
+    for (int t = 1; t < 20; t++) {
+        snprintf(text, sizeof(text), "[%d, %d, 1.5e9]%s", t - 1, t, t < 19 ? ", " : "]}");
+        bytes_put(&row, text, strlen(text));
+    }
+    bytes_put(&row, "", 1);
+    write_file("row.json", (const char *)row.at);
+    free(row.at);
+    about(makespan("--machine @/main.yaml --graphs @/row.json --policy dmda --like cpu=g*1000"),
+          20 * 0.050);
 }
 
 static void test_tight_memory(void **state)
@@ -424,11 +478,12 @@ int main(void)
     }
     scratch_begin("sim");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),         cmocka_unit_test(test_truth),
-        cmocka_unit_test(test_repeats),         cmocka_unit_test(test_staleness),
-        cmocka_unit_test(test_graphs),          cmocka_unit_test(test_recording),
-        cmocka_unit_test(test_refused),         cmocka_unit_test(test_tight_memory),
-        cmocka_unit_test(test_devices_overlap), cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_truth),
+        cmocka_unit_test(test_repeats),      cmocka_unit_test(test_staleness),
+        cmocka_unit_test(test_graphs),       cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_tight_memory), cmocka_unit_test(test_devices_overlap),
+        cmocka_unit_test(test_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
