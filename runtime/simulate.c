@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <ftw.h>
 #include <math.h>
+#include <starpu_expert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,12 +145,42 @@ int mot_simulate(const struct mot_simulation *simulation, int (*run)(void *argum
     return mot_fail(EDEADLK, "the simulation stopped with tasks left that nothing will ever run");
 }
 
+/* A worker of StarPU's that finds no room for a task's data waits to be told of some, and on SimGrid
+ * nobody tells it; elsewhere it asks again and again.  So all look again when the time has grown by
+ * a hundredth, which is the most that such a wait can be too long.  When nothing has begun for a
+ * hundred times as long as everything took before, nothing ever will. */
+static void *keep_awake(void *argument)
+{
+    (void)argument;
+    const double least_s = 1e-3, growth = 0.01, hopeless = 100.0, hopeless_s = 1000.0;
+    for (;;) {
+        const double now_s = (starpu_timing_now() - sim.start_us) * 1e-6;
+        double end_s = 0.0;
+        for (int i = 0; i < sim.of.machine->n_devices; i++) {
+            end_s = fmax(end_s, (sim.last_end_us[i] - sim.start_us) * 1e-6);
+        }
+        if (now_s > hopeless * end_s + hopeless_s) {
+            mot_fail(EDEADLK,
+                     "%s: nothing has begun since %.6g s, and tasks are left: the policy keeps "
+                     "them, or what the devices fetch does not fit their memories together",
+                     sim.of.machine->path, end_s);
+            fflush(NULL);
+            _exit(1);
+        }
+        starpu_sleep((float)fmax(least_s, growth * now_s));
+        starpu_wake_all_blocked_workers();
+    }
+    return NULL;
+}
+
 void mot_simulate_started(const char *(*stage_name)(int stage))
 {
+    starpu_pthread_t thread;
     remove_directory(); /* StarPU has read it */
     sim.stage_name = stage_name;
     sim.start_us = starpu_timing_now();
     for (int i = 0; i < sim.of.machine->n_devices; i++) { sim.last_end_us[i] = sim.start_us; }
+    MOT_ASSERT(starpu_pthread_create(&thread, NULL, keep_awake, NULL) == 0);
 }
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */

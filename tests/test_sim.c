@@ -368,6 +368,25 @@ static void test_tight_memory(void **state)
                           "/workloads/smollm2-step.yaml --policy eager");
     assert_true(number_at(r, "makespan_s") > 0.0);
     json_decref(r);
+    /* So little that workers wait for room. */
+    static const char cards[] =
+        "name: t\nlinks: [{name: l, gb_s: 25, latency_us: 10}, {name: k, gb_s: 6.3, latency_us: "
+        "10}]\nclasses:\n  - {name: cpu, kind: cpu, count: 2, tflop_s: {float32: 0.48}, "
+        "memory_gib: "
+        "64, memory_gb_s: 18}\n  - {name: a, kind: gpu, link: l, tflop_s: {float32: 8}, "
+        "memory_gib: "
+        "%g, memory_gb_s: 1500}\n  - {name: b, kind: gpu, count: 2, link: k, tflop_s: {float32: "
+        "1.5}, memory_gib: %g, memory_gb_s: 100}\n";
+    char text[1024];
+    snprintf(text, sizeof(text), cards, 1.6, 1.6);
+    write_file("tight.yaml", text);
+    static const char *const policies[] = {"eager", "dmdas", "heteroprio"};
+    for (int i = 0; i < 3; i++) {
+        assert_true(makespan("--machine @/tight.yaml --workload " FILES
+                             "/workloads/smollm2-step.yaml --policy %s",
+                             policies[i])
+                    > 0.0);
+    }
 }
 
 /* Devices with memories of their own, some that generate and some that train, over slow links, all
