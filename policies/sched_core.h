@@ -92,7 +92,8 @@ struct mot_sched {
     unsigned epoch; /* counts changes of the classes */
     uint64_t kind_key[MOT_SCHED_KINDS_MAX];
     int n_kinds, kind_checks[MOT_SCHED_KINDS_MAX];
-    struct mot_sched_cell **cells, *all_cells; /* hashed */
+    struct mot_sched_cell kind_error[MOT_SCHED_KINDS_MAX]; /* measured over expected, everywhere */
+    struct mot_sched_cell **cells, *all_cells;             /* hashed */
     size_t n_cells, cell_room;
     struct mot_sched_graph *graph;
     struct mot_sched_timer *timer;
@@ -157,6 +158,10 @@ struct mot_estimate mot_sched_estimate(struct mot_sched *s, struct mot_sched_tas
 int mot_sched_implementation(const struct mot_sched_task *t, int worker, int class);
 /* What is left of a task that has been taken: E[length - e | length > e], e being its age. */
 double mot_sched_left_us(const struct mot_sched_task *t, double now_us);
+/* How far the 90th percentile of what was measured of its kind lies above the median, against what
+ * was expected: 1 where estimates are right.  Not measured, it is the greater the more an error
+ * costs: on a device `slower` times slower than the best, up to 3, which is how answers' lengths vary. */
+double mot_sched_spread(const struct mot_sched *s, const struct mot_sched_task *t, double slower);
 void mot_sched_learn(struct mot_sched *s, struct mot_sched_task *t, double us);
 void mot_sched_guess(struct mot_sched *s, struct mot_sched_task *t);
 void mot_sched_cells_free(struct mot_sched *s);

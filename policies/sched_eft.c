@@ -14,7 +14,7 @@
 #include "trace.h"
 #include <math.h>
 
-static const double RHO = 2.0, GAMMA = 0.5, VARIES = 1.2;
+static const double RHO = 2.0, GAMMA = 0.5, VARIES = 1.5;
 
 /* Of one task: per class, the time it counts with. */
 struct lengths {
@@ -41,13 +41,12 @@ static struct lengths lengths_of(struct mot_sched *s, struct mot_sched_task *t,
 {
     struct lengths l = {.veto = NULL};
     struct mot_estimate e[MOT_SCHED_CLASSES_MAX];
-    double best = INFINITY, spread = 1.0;
+    double best = INFINITY;
     int known = 0;
     for (int c = 0; c < s->n_classes; c++) {
         e[c] = mot_sched_estimate(s, t, c);
         if (!isfinite(e[c].p50_us)) { continue; }
         best = fmin(best, e[c].p50_us);
-        spread = fmax(spread, e[c].p90_us / e[c].p50_us);
         known |= e[c].is_known;
     }
     for (int c = 0; c < s->n_classes; c++) {
@@ -55,9 +54,12 @@ static struct lengths lengths_of(struct mot_sched *s, struct mot_sched_task *t,
         if (!e[c].is_known && known && e[c].outstanding > 0) {
             l.us[c] = INFINITY; /* one probe at a time */
             l.veto = "probed already";
-        } else if (isfinite(l.us[c]) && l.us[c] > RHO * best && spread > VARIES) {
-            l.us[c] *= spread;
-            if (l.us[c] <= GAMMA * horizon(s, t, free_us, now, best, e)) { continue; }
+            continue;
+        }
+        if (!isfinite(l.us[c]) || l.us[c] <= RHO * best) { continue; }
+        const double spread = mot_sched_spread(s, t, l.us[c] / best);
+        l.us[c] *= spread;
+        if (spread > VARIES && l.us[c] > GAMMA * horizon(s, t, free_us, now, best, e)) {
             l.us[c] = INFINITY;
             l.veto = "ends after all else";
         }

@@ -91,7 +91,18 @@ void mot_sched_learn(struct mot_sched *s, struct mot_sched_task *t, double us)
         &t->guess[s->worker[t->worker < 0 ? 0 : t->worker].class * STARPU_MAXIMPLEMENTATIONS
                   + t->implementation];
     if (t->worker < 0 || !g->cell) { return; }
+    if (!isnan(g->model_us) || g->cell->n > 0) {
+        add_sample(s, &s->kind_error[t->kind], fmax(us, 1e-3) / fmax(t->expected_us, 1e-3));
+    }
     add_sample(s, g->cell, fmax(us, 1e-3) / (isnan(g->model_us) ? 1.0 : g->model_us));
+}
+
+double mot_sched_spread(const struct mot_sched *s, const struct mot_sched_task *t, double slower)
+{
+    const double samples = 4.0, unknown = fmin(3.0, 1.0 + (slower - 1.0) / 20.0);
+    const struct mot_sched_cell *c = &s->kind_error[t->kind];
+    const double trust = c->n / (c->n + samples);
+    return pow(unknown, 1.0 - trust) * pow(c->n > 0 ? c->p90 / c->p50 : 1.0, trust);
 }
 
 /* ---- A task that waits ----------------------------------------------------------------------- */
