@@ -160,7 +160,7 @@ int mot_sched_implementation(const struct mot_sched_task *t, int worker, int cla
 double mot_sched_left_us(const struct mot_sched_task *t, double now_us);
 /* How far the 90th percentile of what was measured of its kind lies above the median, against what
  * was expected: 1 where estimates are right.  Not measured, it is the greater the more an error
- * costs: on a device `slower` times slower than the best, up to 3, which is how answers' lengths vary. */
+ * costs: on a device `slower` times slower than the best, up to 3, as answers' lengths vary. */
 double mot_sched_spread(const struct mot_sched *s, const struct mot_sched_task *t, double slower);
 void mot_sched_learn(struct mot_sched *s, struct mot_sched_task *t, double us);
 void mot_sched_guess(struct mot_sched *s, struct mot_sched_task *t);

@@ -8,6 +8,7 @@
 #include "simulate.h"
 #include "task.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +78,24 @@ static int environment_workers(int *workers)
                         STARPU_MAXCPUS);
     }
     *workers = (int)value;
+    return 0;
+}
+
+/* StarPU aborts on a negative one. */
+static int check_priorities(void)
+{
+    static const char *const names[] = {"STARPU_MIN_PRIO", "STARPU_MAX_PRIO"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *text = getenv(names[i]);
+        if (!text || !*text) { continue; }
+        char *end;
+        errno = 0;
+        const long value = strtol(text, &end, 10);
+        if (errno || *end || value < 0 || value > INT_MAX) {
+            return mot_fail(EINVAL, "%s: '%s' is not a whole number from 0 to %d", names[i], text,
+                            INT_MAX);
+        }
+    }
     return 0;
 }
 
@@ -217,6 +236,7 @@ int mot_start(const struct mot_start_options *options)
     MOT_ASSERT(!starpu_is_initialized());
     struct starpu_sched_policy *policy;
     int error = choose_policy_unrecorded(options, &policy);
+    if (!error) { error = check_priorities(); }
     if (!error) { error = choose_shape(options); }
     if (error) { return error; }
 
