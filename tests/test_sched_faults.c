@@ -23,6 +23,7 @@
 #include "sched_core.h"
 #include <cmocka.h>
 #include <math.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 enum { RIGHT = 0, FAULT = 10, WORKERS_MAX = 4, HANG_S = 20 };
@@ -77,6 +78,8 @@ static const char *policy;
 
 static int start(int workers)
 {
+    static const int deadly[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS}; /* cmocka goes on */
+    for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++) { signal(deadly[i], SIG_DFL); }
     alarm(HANG_S);
     const struct mot_start_options options = {
         .workers = workers, .cores_per_worker = 1, .policy = policy, .policies = mot_policies};
