@@ -34,9 +34,9 @@ function(mot_test name)
   if(MOT_SANITIZE MATCHES thread AND NOT name IN_LIST MOT_THREAD_TESTS)
     return()
   endif()
-  # The demo and the real model run the same code as the tests of tiny models: under a sanitizer they
+  # The demo, the real model and curves run the same code as the other tests: under a sanitizer they
   # would only take longer.
-  if(MOT_SANITIZE AND name MATCHES "^demo$|smollm2$")
+  if(MOT_SANITIZE AND name MATCHES "^demo$|smollm2$|curves$")
     return()
   endif()
   add_executable(test_${name} ${CMAKE_CURRENT_SOURCE_DIR}/test_${name}.c)
