@@ -145,10 +145,10 @@ int mot_simulate(const struct mot_simulation *simulation, int (*run)(void *argum
     return mot_fail(EDEADLK, "the simulation stopped with tasks left that nothing will ever run");
 }
 
-/* A worker of StarPU's that finds no room for a task's data waits to be told of some, and on SimGrid
- * nobody tells it; elsewhere it asks again and again.  So all look again when the time has grown by
- * a hundredth, which is the most that such a wait can be too long.  When nothing has begun for a
- * hundred times as long as everything took before, nothing ever will. */
+/* A worker of StarPU's that finds no room for a task's data waits to be told of some, and on
+ * SimGrid nobody tells it; elsewhere it asks again and again.  So all look again when the time has
+ * grown by a hundredth, the most by which such a wait can be too long.  When nothing has begun for
+ * a hundred times as long as everything took before, nothing ever will. */
 static void *keep_awake(void *argument)
 {
     (void)argument;
