@@ -1,24 +1,22 @@
 /* A policy to begin with: copy it, rename it, give it an idea (README.md).  One queue, first come,
  * first served; not in the table, but the conformance test runs it. */
 #include "error.h"
-#include <starpu.h>
 #include <starpu_scheduler.h>
 #include <stdlib.h>
 
-struct template
-{
+struct policy {
     starpu_pthread_mutex_t mutex; /* guards the queue */
     struct starpu_task_list queue;
 };
 
-static struct template *of(unsigned context)
+static struct policy *of(unsigned context)
 {
     return starpu_sched_ctx_get_policy_data(context);
 }
 
 /* While this worker waits for the mutex, others may look at its state: StarPU waits for them
  * otherwise, and they for it. */
-static void lock(struct template *p)
+static void lock(struct policy *p)
 {
     starpu_worker_relax_on();
     STARPU_PTHREAD_MUTEX_LOCK(&p->mutex);
@@ -27,7 +25,7 @@ static void lock(struct template *p)
 
 static void init(unsigned context)
 {
-    struct template *p = mot_alloc_zeroed(1, sizeof(*p));
+    struct policy *p = mot_alloc_zeroed(1, sizeof(*p));
     STARPU_PTHREAD_MUTEX_INIT(&p->mutex, NULL);
     starpu_task_list_init(&p->queue);
     starpu_sched_ctx_set_policy_data(context, p);
@@ -35,7 +33,7 @@ static void init(unsigned context)
 
 static void deinit(unsigned context)
 {
-    struct template *p = of(context);
+    struct policy *p = of(context);
     MOT_ASSERT(starpu_task_list_empty(&p->queue));
     STARPU_PTHREAD_MUTEX_DESTROY(&p->mutex);
     free(p);
@@ -51,7 +49,7 @@ static void add_workers(unsigned context, int *workers, unsigned n)
 /* A task is ready.  starpu_push_task_end before a worker can take it, wakes after the mutex. */
 static int push(struct starpu_task *task)
 {
-    struct template *p = of(task->sched_ctx);
+    struct policy *p = of(task->sched_ctx);
     const unsigned context = task->sched_ctx; /* the task may be gone once it is in the queue */
     char able[STARPU_NMAXWORKERS] = {0};
     lock(p);
@@ -72,16 +70,15 @@ static int push(struct starpu_task *task)
  * it is woken. */
 static struct starpu_task *pop(unsigned context)
 {
-    struct template *p = of(context);
+    struct policy *p = of(context);
     const unsigned worker = (unsigned)starpu_worker_get_id_check();
     unsigned implementation;
     lock(p);
     struct starpu_task *t = starpu_task_list_begin(&p->queue);
-    while (t != starpu_task_list_end(&p->queue)
-           && !starpu_worker_can_execute_task_first_impl(worker, t, &implementation)) {
+    while (t && !starpu_worker_can_execute_task_first_impl(worker, t, &implementation)) {
         t = starpu_task_list_next(t);
     }
-    if (t != starpu_task_list_end(&p->queue)) {
+    if (t) {
         starpu_task_list_erase(&p->queue, t);
         starpu_task_set_implementation(t, implementation);
     }
