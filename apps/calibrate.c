@@ -5,6 +5,7 @@
 #include "grpo_shape.h"
 #include "kernels.h"
 #include "motley.h"
+#include "parallel.h"
 #include "progress.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static void measure_rates(void *buffers[], void *argument)
     double start_us = 0.0;
     for (int round = 0; round <= ROUNDS; round++) { /* the first one touches the pages */
         if (round == 1) { start_us = starpu_timing_now(); }
-#pragma omp parallel for
+        MOT_PARALLEL_FOR(1)
         for (int i = 0; i < BLOCK_FLOATS; i++) { b[i] = a[i] + (float)round; }
     }
     const double s = 1e-6 * (starpu_timing_now() - start_us);
