@@ -260,7 +260,7 @@ static int read_stage_graph(struct mot_yaml *root, struct mot_yaml *map, struct 
     static const char *const keys[] = {"steps",     "answers",     "micro_batch",
                                        "staleness", "tokens",      "weight_mb",
                                        "answer_mb", "gradient_mb", NULL};
-    static const char *const lengths[] = {"mean", "sigma", "unknown_sigma", NULL};
+    static const char *const lengths[] = {"mean", "sigma", "unknown_sigma", "by_rand", NULL};
     struct mot_stage_graph *s = &w->stages;
     struct mot_yaml *tokens = NULL;
     int error = mot_yaml_int(map, "steps", 1, 1 << 20, NULL, &s->steps);
@@ -276,6 +276,7 @@ static int read_stage_graph(struct mot_yaml *root, struct mot_yaml *map, struct 
     if (!error) {
         error = mot_yaml_number(tokens, "unknown_sigma", 0.0, 5.0, &zero, &s->unknown_sigma);
     }
+    if (!error) { error = mot_yaml_bool(tokens, "by_rand", 0, &s->by_rand); }
     if (!error) { error = mot_yaml_finish(tokens, lengths); }
     if (!error) { error = mot_yaml_finish(map, keys); }
     if (!error) { error = mot_yaml_finish(root, own); }

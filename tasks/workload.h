@@ -20,9 +20,10 @@ struct mot_lengths {
  * reward for each, a gradient for each micro-batch, an update; generation of step s reads the
  * weights of the update of step s - 1 - staleness, gradients and the update those of step s - 1.
  * Answers have log-normal lengths of which policies know a part; the machine's ms_per_token says
- * what they take. */
+ * what they take.  With by_rand they are drawn by rand(3) after srand(seed), answer by answer, the
+ * known part first. */
 struct mot_stage_graph {
-    int steps, answers, micro_batch, staleness;
+    int steps, answers, micro_batch, staleness, by_rand;
     double mean, sigma, unknown_sigma; /* of answers, in tokens */
     double weight_bytes, answer_bytes, gradient_bytes;
 };

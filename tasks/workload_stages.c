@@ -18,6 +18,7 @@ struct draft {
     const struct mot_stage_graph *s;
     const struct mot_machine *machine;
     struct mot_graph *graph;
+    uint64_t seed;
     int capacity; /* of edges */
 };
 
@@ -72,21 +73,33 @@ static void add_edge(struct draft *d, int before, int after, double bytes)
     mot_graph_add_edge(d->graph, &d->capacity, before, after, bytes, 0);
 }
 
-static double factor(uint64_t seed, int step, int answer, int what, double sigma)
+static double uniform_by_rand(void)
 {
-    const double z =
-        mot_normal(seed, MOT_RNG_SIMULATED, (uint32_t)step, (uint32_t)answer, (uint32_t)what);
-    return exp(sigma * z - 0.5 * sigma * sigma);
+    return (rand() + 1.0) / (RAND_MAX + 2.0);
 }
 
-static void add_step(struct draft *d, int step, uint64_t seed)
+/* The logarithm of a factor of mean 1. */
+static double draw(const struct draft *d, int step, int answer, int what, double sigma)
+{
+    double z;
+    if (d->s->by_rand) {
+        const double a = uniform_by_rand(), b = uniform_by_rand();
+        z = sqrt(-2.0 * log(a)) * cos(2.0 * M_PI * b);
+    } else {
+        z = mot_normal(d->seed, MOT_RNG_SIMULATED, (uint32_t)step, (uint32_t)answer,
+                       (uint32_t)what);
+    }
+    return sigma * z - 0.5 * sigma * sigma;
+}
+
+static void add_step(struct draft *d, int step)
 {
     const struct mot_stage_graph *s = d->s;
     const int per = tasks_per_step(s), B = s->answers, first = step * per;
     const int update = first + per - 1, read = step - 1 - s->staleness;
     for (int i = 0; i < B; i++) {
-        const double expected = s->mean * factor(seed, step, i, KNOWN, s->sigma);
-        const double really = expected * factor(seed, step, i, UNKNOWN, s->unknown_sigma);
+        const double expected = s->mean * exp(draw(d, step, i, KNOWN, s->sigma));
+        const double really = expected * exp(draw(d, step, i, UNKNOWN, s->unknown_sigma));
         set_task(d, first + i, GENERATE, step, expected, really);
         set_task(d, first + B + i, REWARD, step, 1.0, 1.0);
         if (read >= 0) { add_edge(d, read * per + per - 1, first + i, s->weight_bytes); }
@@ -113,7 +126,7 @@ int mot_workload_graph(const struct mot_workload *w, const struct mot_machine *m
     MOT_ASSERT(s->steps > 0);
     int error = check_machine(w, m);
     if (error) { return error; }
-    struct draft d = {.s = s, .machine = m, .graph = graph};
+    struct draft d = {.s = s, .machine = m, .graph = graph, .seed = seed};
     mot_graph_begin(graph, w->path, w->name, m->n_classes, s->steps * tasks_per_step(s));
     mot_graph_add_estimates(graph);
     mot_graph_add_priorities(graph);
@@ -121,7 +134,8 @@ int mot_workload_graph(const struct mot_workload *w, const struct mot_machine *m
     for (int c = 0; c < m->n_classes; c++) {
         graph->classes[c].name = mot_strdup(m->classes[c].name);
     }
-    for (int step = 0; step < s->steps; step++) { add_step(&d, step, seed); }
+    srand((unsigned)seed);
+    for (int step = 0; step < s->steps; step++) { add_step(&d, step); }
     error = mot_graph_check(graph);
     if (error) { mot_graph_free(graph); }
     return error;
