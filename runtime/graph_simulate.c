@@ -86,6 +86,7 @@ struct run {
     struct mot_graph_links before, after; /* edges by their end, by their start */
     struct outputs *outputs;              /* (n_tasks) */
     struct ended *ended;                  /* (n_tasks) */
+    double bytes, room;                   /* of all outputs; of each memory */
     const char *const *stages;
     double *expected_s, *true_s;     /* (n_tasks, machine's classes) */
     int *priority;                   /* (n_tasks) */
@@ -206,15 +207,19 @@ static int output_of(struct run *r, int task, double bytes)
     o->bytes[o->n] = bytes;
     o->handles[o->n] = handle;
     o->reads[o->n] = 0;
+    r->bytes += bytes;
     return o->n++;
 }
 
-/* Data that nobody will read again leaves the memories. */
+/* Data that nobody will read again leaves the memories where they may run out.  Elsewhere it stays:
+ * letting it go changes which of several idle workers StarPU wakes first, and with it what policies
+ * without a cost model do. */
 static void task_ended(void *argument)
 {
     const struct ended *ended = argument;
     struct run *r = ended->run;
     const struct mot_graph_links *before = &r->before;
+    if (r->bytes <= r->room) { return; }
     for (int i = before->start[ended->task]; i < before->start[ended->task + 1]; i++) {
         const struct mot_graph_edge *e = &r->graph->edges[before->edge[i]];
         const int of = output_of(r, e->before, e->bytes);
@@ -321,6 +326,12 @@ int mot_graph_simulate(const struct mot_graph *graph, const char *const *stages,
     fill_priorities(&r, order);
     error = fill_times(&r, mot_simulation()->machine);
     starpu_pause(); /* policies see the whole graph, whatever workers would have taken meanwhile */
+    const struct mot_machine *m = mot_simulation()->machine;
+    const double share = 0.9; /* of a memory, which StarPU uses */
+    r.room = INFINITY;
+    for (int c = 0; c < m->n_classes; c++) {
+        r.room = fmin(r.room, share * m->classes[c].memory_bytes);
+    }
     const double start_us = starpu_timing_now();
     for (int i = 0; !error && i < graph->n_tasks; i++) { error = insert(&r, order[i]); }
     starpu_resume();
