@@ -47,6 +47,7 @@ static int fill_grpo(struct run *r)
     g->micro_batches_per_update = c->gradient_accumulation_steps;
     g->num_iterations = c->num_iterations;
     g->mask_truncated_completions = c->mask_truncated_completions;
+    g->drop_zero_std_groups = c->drop_zero_std_groups;
     g->scale_rewards = (enum mot_scale_rewards)c->scale_rewards;
     g->functions = r->functions;
     g->n_functions = c->reward_funcs.n;

@@ -92,6 +92,10 @@ const struct mot_option mot_grpo_options[] = {
      NULL},
     {"mask_truncated_completions", MOT_OPTION_BOOL, AT(mask_truncated_completions), "false", NULL,
      0, 0, NULL, "Leave answers cut off at max_completion_length out of the loss.", NULL},
+    {"drop_zero_std_groups", MOT_OPTION_BOOL, AT(drop_zero_std_groups), "false", NULL, 0, 0, NULL,
+     "Leave groups whose rewards are all equal out of the loss: they have no advantage, but the KL "
+     "term acts on them and they count in the loss's denominator.",
+     NULL},
     MOT_ROWS(AT(staleness), staleness_rows),
     MOT_ROWS(AT(output), mot_output_rows),
     MOT_DEFAULT("logging_steps", "1"),

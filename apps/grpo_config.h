@@ -23,7 +23,7 @@ struct mot_grpo_config {
     int generation_batch_size, steps_per_generation, num_iterations, max_steps;
     double num_train_epochs;
     double epsilon, epsilon_high, beta;
-    int scale_rewards, mask_truncated_completions;
+    int scale_rewards, mask_truncated_completions, drop_zero_std_groups;
     char *loss_type, *kl_estimator;
     int log_completions;
     int eval_steps, eval_limit, eval_samples;

@@ -107,7 +107,9 @@ static starpu_data_handle_t submit_logprob(struct mot_grpo_step *s, int index,
                                            struct mot_version *version)
 {
     struct micro_batch *mb = &s->micro_batches[index];
-    if (mb->pack == NULL) { mb->pack = mot_grpo_pack(s->grpo, s->rollout, mb->first, mb->n, NULL); }
+    if (mb->pack == NULL) {
+        mb->pack = mot_grpo_pack(s->grpo, s->rollout, NULL, mb->first, mb->n, NULL);
+    }
     struct mot_logprob_task task = {.context = &version->actor->context,
                                     .weights = version->groups,
                                     .pack = mb->pack,
@@ -157,7 +159,8 @@ static int claim(struct mot_grpo_step *s, struct mot_pack **pack)
         if (first[i].groups_not_scored > 0 || first[i].claimed_for > s->update) { continue; }
         first[i].claimed_for = s->update + 1;
         if (s->train == NULL) { begin_update(s); }
-        *pack = mot_grpo_pack(s->grpo, s->rollout, first[i].first, first[i].n, &s->counts);
+        *pack =
+            mot_grpo_pack(s->grpo, s->rollout, s->groups, first[i].first, first[i].n, &s->counts);
         return i;
     }
     return -1;

@@ -43,6 +43,8 @@ struct mot_grpo {
     int micro_batches_per_update; /* mini-batch = that many micro-batches */
     int num_iterations;
     int mask_truncated_completions;
+    int drop_zero_std_groups; /* groups whose rewards are all equal: not in the loss, no KL on them,
+                               * not counted in its denominator */
     enum mot_scale_rewards scale_rewards;
     int n_functions;
     const struct mot_reward_function *functions;

@@ -297,6 +297,41 @@ static void test_groups_without_spread(void)
     json_decref(lines);
 }
 
+/* And dropped: with no KL they gave no gradient, so that only the denominator changes; with KL and
+ * nothing but such groups nothing is left to learn from. */
+static void test_groups_dropped(void)
+{
+    program_must(0,
+                 "%s --model @/model --train_file @/one.jsonl --reward_funcs format:[A-Z] "
+                 "--num_generations 2 --per_device_train_batch_size 64 --max_steps 1 "
+                 "--gradient_accumulation_steps 4 --max_completion_length 1 --loss_type dapo "
+                 "--drop_zero_std_groups --output_dir @/dropped",
+                 run_words);
+    json_t *all = lines_load("@/chance/metrics.jsonl");
+    json_t *dropped = lines_load("@/dropped/metrics.jsonl");
+    const json_t *a = json_array_get(all, 0), *d = json_array_get(dropped, 0);
+    const double flat = number_at(a, "frac_reward_zero_std");
+    check(number_at(d, "frac_reward_zero_std") == flat && flat > 0.1 && flat < 0.9,
+          "frac_reward_zero_std %g and %g", flat, number_at(d, "frac_reward_zero_std"));
+    const double want = number_at(a, "grad_norm") / (1.0 - flat), got = number_at(d, "grad_norm");
+    check(fabs(got - want) <= 1e-4 * want, "grad_norm %g without such groups, not %g", got, want);
+    json_decref(all);
+    json_decref(dropped);
+    program_must(0,
+                 "%s --model @/model --train_file @/one.jsonl --reward_funcs format:(?s).* "
+                 "--num_generations 2 --per_device_train_batch_size 16 --max_steps 2 --beta 0.5 "
+                 "--max_completion_length 1 --drop_zero_std_groups --output_dir @/nothing",
+                 run_words);
+    json_t *lines = lines_load("@/nothing/metrics.jsonl");
+    check(json_array_size(lines) == 2, "%zu steps", json_array_size(lines));
+    for (size_t i = 0; i < json_array_size(lines); i++) {
+        const json_t *line = json_array_get(lines, i);
+        check(number_at(line, "loss") == 0 && number_at(line, "optim/skipped_updates") == 1,
+              "step %zu of groups without spread is no empty step", i);
+    }
+    json_decref(lines);
+}
+
 int main(void)
 {
     scratch_begin("test_grpo_sampling");
@@ -315,6 +350,7 @@ int main(void)
     test_cuts();
     test_importance();
     test_groups_without_spread();
+    test_groups_dropped();
     json_decref(chance_lines);
     mot_tokenizer_destroy(tokenizer);
     return failures > 0;
