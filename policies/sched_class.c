@@ -54,6 +54,7 @@ void mot_sched_class_add(struct mot_sched *s, int worker)
     s->worker[worker].class = class;
     s->worker[worker].node = starpu_worker_get_memory_node((unsigned)worker);
     s->worker[worker].is_used = 1;
+    s->worker[worker].slow = 1.0;
     if (worker >= s->n_workers) { s->n_workers = worker + 1; }
 }
 

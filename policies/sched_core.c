@@ -90,6 +90,11 @@ static void *timer_run(void *argument)
     struct mot_sched *s = argument;
     STARPU_PTHREAD_MUTEX_LOCK(&s->mutex);
     while (!s->timer->ends) {
+        if (s->plan && s->plan_wanted) {
+            s->plan_wanted = 0;
+            s->plan(s);
+            continue;
+        }
         const double left_us = s->timer->at_us - starpu_timing_now();
         if (left_us > 0.0) {
             timer_wait(s, left_us);
@@ -113,6 +118,22 @@ void mot_sched_look_again(struct mot_sched *s, double at_us)
     if (at_us >= s->timer->at_us) { return; }
     s->timer->at_us = at_us;
     STARPU_PTHREAD_COND_SIGNAL(&s->timer->changed);
+}
+
+void mot_sched_plan_soon(struct mot_sched *s)
+{
+    if (s->plan_wanted) { return; }
+    s->plan_wanted = 1;
+    STARPU_PTHREAD_COND_SIGNAL(&s->timer->changed);
+}
+
+void mot_sched_release(struct mot_sched *s, struct mot_sched_task *const *held, int n)
+{
+    mot_sched_lock(s);
+    for (int i = 0; i < n; i++) { held[i]->is_held = 0; }
+    const struct workers idle = idle_workers(s, NULL);
+    mot_sched_unlock(s);
+    wake(&idle);
 }
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
@@ -213,7 +234,7 @@ static struct mot_sched_task *create(struct mot_sched *s, struct starpu_task *ta
     t->id = s->n_tasks++;
     t->kind = kind_of(s, kind_key(task));
     t->size = size_of(task);
-    t->worker = t->ready.place = -1;
+    t->worker = t->ready.place = t->reserved = -1;
     t->references = 1;
     task->sched_data = t;
     mot_sched_guess(s, t);
@@ -279,7 +300,8 @@ static void run_at(struct mot_sched *s, struct mot_sched_task *t, int worker)
     t->taken_us = starpu_timing_now();
     t->start_us = 0.0;
     t->implementation = mot_sched_implementation(t, worker, s->worker[worker].class);
-    t->expected_us = isfinite(e.p50_us) ? e.p50_us : 0.0;
+    t->slow = s->worker[worker].slow;
+    t->expected_us = isfinite(e.p50_us) ? e.p50_us * t->slow : 0.0;
     t->wait_us = mot_sched_transfer_us(t, s->worker[worker].node, t->taken_us);
     struct mot_sched_cell *cell =
         t->guess[s->worker[worker].class * STARPU_MAXIMPLEMENTATIONS + t->implementation].cell;
@@ -289,6 +311,7 @@ static void run_at(struct mot_sched *s, struct mot_sched_task *t, int worker)
 struct starpu_task *mot_sched_take(struct mot_sched *s, struct mot_sched_task *t, int worker)
 {
     mot_ready_remove(&s->ready, t);
+    if (t->reserved >= 0) { s->worker[t->reserved].next = NULL; }
     run_at(s, t, worker);
     starpu_task_set_implementation(t->task, (unsigned)t->implementation);
     return t->task;

@@ -15,7 +15,12 @@
 #include <starpu_scheduler.h>
 #include <stdint.h>
 
-enum { MOT_SCHED_CLASSES_MAX = 16, MOT_SCHED_KINDS_MAX = MOT_READY_KINDS, MOT_SCHED_SAMPLES = 32 };
+enum {
+    MOT_SCHED_CLASSES_MAX = 16,
+    MOT_SCHED_KINDS_MAX = MOT_READY_KINDS,
+    MOT_SCHED_SAMPLES = 32,
+    MOT_SCHED_LATEST = 8
+};
 
 /* Measured durations of one kind, size, class of devices and implementation: each divided by what
  * StarPU's model said, or as they are where it says nothing.  A reservoir, so that a heavy tail
@@ -53,9 +58,12 @@ struct mot_sched_task {
     int worker, implementation;  /* worker -1: none */
     double taken_us, start_us;   /* start_us 0: not begun */
     double expected_us, wait_us; /* there, and for its data, when it was taken */
+    double slow;                 /* the worker's, then */
     struct mot_sched_task *next_running;
 
     struct mot_ready_item ready;
+    int is_held, is_fetched; /* its data are being asked for: not to be taken now; have been */
+    int reserved;            /* the worker whose next task it is; -1: none */
 
     struct mot_sched_task **before; /* submitted earlier, to end before it; each a reference */
     int n_before;
@@ -67,7 +75,11 @@ struct mot_sched_worker {
     int is_used, class;
     unsigned node;
     struct mot_sched_task *running; /* taken, in order */
+    struct mot_sched_task *next;    /* ready, its data on the way: reserved, not bound */
     double lead_us;                 /* how long data of tasks before took to come */
+    double late[MOT_SCHED_LATEST];  /* logarithms of measured over expected, the latest */
+    int n_late;                     /* ever */
+    double slow; /* times slower than its class; 1 until that is beyond what its tasks vary by */
 };
 
 /* Identical devices. */
@@ -98,6 +110,9 @@ struct mot_sched {
     struct mot_sched_graph *graph;
     struct mot_sched_timer *timer;
     uint64_t n_tasks, random;
+    void (*plan)(struct mot_sched *s); /* by the timer's thread, locked, when it is wanted; may
+                                          unlock meanwhile; NULL: none */
+    int plan_wanted;
     void *own; /* the policy's */
 };
 
@@ -112,12 +127,13 @@ int mot_sched_push(struct starpu_task *task);
 void mot_sched_push_notify(struct starpu_task *task, int worker, int perf_worker, unsigned context);
 void mot_sched_pre_exec(struct starpu_task *task, unsigned context);
 void mot_sched_post_exec(struct starpu_task *task, unsigned context);
-#define MOT_SCHED_METHODS                                                             \
-    .init_sched = mot_sched_init, .deinit_sched = mot_sched_deinit,                   \
+#define MOT_SCHED_METHODS_BUT_ENDS                                                    \
     .add_workers = mot_sched_add_workers, .remove_workers = mot_sched_remove_workers, \
     .submit_hook = mot_sched_submit, .push_task = mot_sched_push,                     \
     .push_task_notify = mot_sched_push_notify, .pre_exec_hook = mot_sched_pre_exec,   \
     .post_exec_hook = mot_sched_post_exec, .worker_type = STARPU_WORKER_LIST, .prefetches = 1
+#define MOT_SCHED_METHODS \
+    .init_sched = mot_sched_init, .deinit_sched = mot_sched_deinit, MOT_SCHED_METHODS_BUT_ENDS
 
 struct mot_sched *mot_sched_of(unsigned context);
 /* Lets other workers look at this one's state while it waits for the mutex, as StarPU wants it. */
@@ -136,6 +152,11 @@ static inline int mot_sched_can_run(const struct mot_sched_task *t, int worker)
 }
 /* Idle workers look again at that time, whatever happens until then.  Locked. */
 void mot_sched_look_again(struct mot_sched *s, double at_us);
+/* s->plan is called soon, in another thread.  Locked. */
+void mot_sched_plan_soon(struct mot_sched *s);
+/* Of held tasks (is_held), once their data have been asked for.  Not locked; idle workers, which
+ * may have passed over them, look again. */
+void mot_sched_release(struct mot_sched *s, struct mot_sched_task *const *held, int n);
 
 /* ---- sched_class.c: which devices are alike ------------------------------------------------ */
 
@@ -178,4 +199,8 @@ void mot_sched_graph_ready(struct mot_sched *s, struct mot_sched_task *t);
 void mot_sched_graph_end(struct mot_sched *s, struct mot_sched_task *t);
 /* Brings remaining_us up to date when enough has been submitted since; to be called in pop. */
 void mot_sched_graph_update(struct mot_sched *s);
+/* Calls visit for each task submitted and not ended, the oldest first. */
+void mot_sched_graph_each(struct mot_sched *s,
+                          void (*visit)(struct mot_sched *s, struct mot_sched_task *t, void *own),
+                          void *own);
 #endif

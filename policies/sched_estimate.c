@@ -85,6 +85,25 @@ static void add_sample(struct mot_sched *s, struct mot_sched_cell *c, double x)
     c->p90 = quantile(c, 0.9);
 }
 
+/* A worker is slower than its class when the median of what it was late by lately is beyond what
+ * the kind varies by (sigma of a log-normal; the error of a median of n is 1.25 sigma /
+ * sqrt(n)). */
+static void judge_worker(struct mot_sched_worker *w, const struct mot_sched_cell *kind, double x)
+{
+    w->late[w->n_late++ % MOT_SCHED_LATEST] = x;
+    const int n = w->n_late < MOT_SCHED_LATEST ? w->n_late : MOT_SCHED_LATEST;
+    double sorted[MOT_SCHED_LATEST];
+    for (int i = 0; i < n; i++) {
+        int at = i;
+        for (; at > 0 && sorted[at - 1] > w->late[i]; at--) { sorted[at] = sorted[at - 1]; }
+        sorted[at] = w->late[i];
+    }
+    const double sigma = kind->n > 0 ? log(kind->p90 / kind->p50) / 1.28 : 0.0;
+    const double beyond = fmax(log(1.5), 2.5 * sigma / sqrt(n));
+    const double median = sorted[n / 2];
+    w->slow = n >= 4 && median > beyond ? exp(median) : 1.0;
+}
+
 void mot_sched_learn(struct mot_sched *s, struct mot_sched_task *t, double us)
 {
     const struct mot_sched_guess *g =
@@ -92,8 +111,11 @@ void mot_sched_learn(struct mot_sched *s, struct mot_sched_task *t, double us)
                   + t->implementation];
     if (t->worker < 0 || !g->cell) { return; }
     if (!isnan(g->model_us) || g->cell->n > 0) {
-        add_sample(s, &s->kind_error[t->kind], fmax(us, 1e-3) / fmax(t->expected_us, 1e-3));
+        const double x = fmax(us, 1e-3) / fmax(t->expected_us / t->slow, 1e-3);
+        add_sample(s, &s->kind_error[t->kind], x / t->slow);
+        judge_worker(&s->worker[t->worker], &s->kind_error[t->kind], log(x));
     }
+    us /= t->slow;
     add_sample(s, g->cell, fmax(us, 1e-3) / (isnan(g->model_us) ? 1.0 : g->model_us));
 }
 

@@ -233,6 +233,13 @@ void mot_sched_graph_end(struct mot_sched *s, struct mot_sched_task *t)
     release(t);
 }
 
+void mot_sched_graph_each(struct mot_sched *s,
+                          void (*visit)(struct mot_sched *s, struct mot_sched_task *t, void *own),
+                          void *own)
+{
+    for (struct mot_sched_task *t = s->graph->oldest; t; t = t->newer) { visit(s, t, own); }
+}
+
 void mot_sched_graph_free(struct mot_sched *s)
 {
     struct mot_sched_graph *g = s->graph;

@@ -1,3 +1,4 @@
 /* Every scheduling policy of ours, one line each, alphabetical: MOT_SCHED(NAME).  Included more
  * than once: no guard. */
 MOT_SCHED(eft)
+MOT_SCHED(motley)
