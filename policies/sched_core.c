@@ -4,6 +4,7 @@
  * that ends, or by the timer, which pop sets to when its answer may be another one. */
 #include "sched_core.h"
 #include "error.h"
+#include "hash.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -202,9 +203,7 @@ static uint64_t kind_key(const struct starpu_task *task)
                        : task->cl->model && task->cl->model->symbol ? task->cl->model->symbol
                                                                     : NULL;
     if (!name) { return (uint64_t)(uintptr_t)task->cl; }
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *name; name++) { hash = (hash ^ (unsigned char)*name) * 0x100000001b3u; }
-    return hash;
+    return mot_hash(MOT_HASH_START, name, strlen(name));
 }
 
 /* Beyond MOT_SCHED_KINDS_MAX kinds share numbers. */
@@ -273,7 +272,7 @@ static struct mot_sched_task *make_ready(struct mot_sched *s, struct starpu_task
             t->able[w / 32] |= UINT32_C(1) << (w % 32);
         }
     }
-    mot_sched_graph_ready(s, t);
+    mot_sched_graph_ready(t);
     return t;
 }
 

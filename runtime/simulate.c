@@ -1,5 +1,6 @@
 /* simulate: StarPU on SimGrid with a machine file.  See simulate.h. */
 #include "simulate.h"
+#include "hash.h"
 #include "sim_platform.h"
 #include "task.h"
 #include <dlfcn.h>
@@ -15,8 +16,7 @@
 
 uint64_t mot_simulated_key(const char *name, int step, int group)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char *c = name; *c; c++) { hash = (hash ^ (unsigned char)*c) * 0x100000001b3u; }
+    uint64_t hash = mot_hash(MOT_HASH_START, name, strlen(name));
     hash = (hash ^ (uint32_t)step) * 0x9e3779b97f4a7c15u;
     hash = (hash ^ (hash >> 29) ^ (uint32_t)group) * 0xbf58476d1ce4e5b9u;
     return (hash ^ hash >> 32) | 1;

@@ -1,6 +1,7 @@
 /* The actor's memory, handles and versions.  See actor.h. */
 #include "actor.h"
 #include "cast.h"
+#include "hash.h"
 #include "packed_weights.h"
 #include "simulate.h"
 #include "stages.h"
@@ -257,13 +258,11 @@ uint64_t mot_actor_version_hash(struct mot_actor *actor)
 {
     const struct mot_layout *layout = &actor->transformer.layout;
     struct mot_version *version = mot_actor_read(actor);
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = MOT_HASH_START;
     for (int g = 0; g < version->n_groups; g++) {
         starpu_data_acquire(version->groups[g], STARPU_R);
-        const unsigned char *bytes = starpu_data_get_local_ptr(version->groups[g]);
-        for (size_t i = 0; i < layout->group_floats[g] * sizeof(float); i++) {
-            hash = (hash ^ bytes[i]) * 0x100000001b3u;
-        }
+        hash = mot_hash(hash, starpu_data_get_local_ptr(version->groups[g]),
+                        layout->group_floats[g] * sizeof(float));
         starpu_data_release(version->groups[g]);
     }
     mot_version_release(version);

@@ -1,14 +1,14 @@
 /* The tables of the tokenizer: tokens by id and by bytes, merges by pair of ids.  Both look-ups are
  * open-addressing hash tables, filled once while loading and only read afterwards. */
 #include "error.h"
+#include "hash.h"
 #include "tokenizer_internal.h"
 #include <stdlib.h>
 #include <string.h>
 
 static uint64_t hash_bytes(const char *bytes, size_t n)
 {
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < n; i++) { h = (h ^ (unsigned char)bytes[i]) * 1099511628211u; }
+    const uint64_t h = mot_hash(MOT_HASH_START, bytes, n);
     return h ^ (h >> 29);
 }
 

@@ -7,6 +7,7 @@
  *   - a policy loss's inputs may be given up right after the hand-over, whatever its order
  *   - a gradient that is not finite, or nothing to learn from: weights and moments keep their bits
  * Expected values: reference files (PyTorch 2.13, float32). */
+#include "hash.h"
 #include "stages.h"
 #include "training.h"
 #include <math.h>
@@ -333,14 +334,8 @@ static uint64_t state_hash(struct mot_actor *actor)
     uint64_t hash = mot_actor_version_hash(actor);
     mot_actor_acquire(actor, &host);
     for (int g = 0; g < actor->transformer.layout.n_groups; g++) {
-        const size_t n = actor->transformer.layout.group_floats[g];
-        for (size_t i = 0; i < n; i++) {
-            uint32_t m, v;
-            memcpy(&m, &host.m[g][i], 4);
-            memcpy(&v, &host.v[g][i], 4);
-            hash = (hash ^ m) * 0x100000001b3u;
-            hash = (hash ^ v) * 0x100000001b3u;
-        }
+        const size_t n = actor->transformer.layout.group_floats[g] * sizeof(float);
+        hash = mot_hash(mot_hash(hash, host.m[g], n), host.v[g], n);
     }
     mot_actor_release(actor, &host);
     return hash;
