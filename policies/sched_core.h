@@ -195,7 +195,7 @@ void mot_sched_graph_init(struct mot_sched *s);
 void mot_sched_graph_free(struct mot_sched *s);
 /* A new task, from its declared accesses; a task that is ready; one that has ended, for good. */
 void mot_sched_graph_add(struct mot_sched *s, struct mot_sched_task *t);
-void mot_sched_graph_ready(struct mot_sched *s, struct mot_sched_task *t);
+void mot_sched_graph_ready(struct mot_sched_task *t);
 void mot_sched_graph_end(struct mot_sched *s, struct mot_sched_task *t);
 /* Brings remaining_us up to date when enough has been submitted since; to be called in pop. */
 void mot_sched_graph_update(struct mot_sched *s);

@@ -180,7 +180,7 @@ void mot_sched_graph_update(struct mot_sched *s)
 
 static void raise_before(struct mot_sched *s, struct mot_sched_task *t, int *budget)
 {
-    for (int i = 0; i<t->n_before && * budget> 0; i++) {
+    for (int i = 0; *budget > 0 && i < t->n_before; i++) {
         struct mot_sched_task *b = t->before[i];
         if (b->remaining_us >= b->own_us + t->remaining_us) { continue; }
         (*budget)--;
@@ -216,9 +216,8 @@ void mot_sched_graph_add(struct mot_sched *s, struct mot_sched_task *t)
     raise_before(s, t, &budget);
 }
 
-void mot_sched_graph_ready(struct mot_sched *s, struct mot_sched_task *t)
+void mot_sched_graph_ready(struct mot_sched_task *t)
 {
-    (void)s;
     drop_before(t); /* they have ended */
 }
 
