@@ -1,6 +1,7 @@
 /* motley bound: lower bounds on the makespan of the task graphs in a file, and for small ones the
  * proven optimum. */
 #include "error.h"
+#include "file.h"
 #include "graph.h"
 #include "json.h"
 #include "options.h"
@@ -230,7 +231,8 @@ static void print_json(const struct mot_graph *graph, const struct result *resul
 static int bound_file(const char *path, const struct bound_config *config)
 {
     struct mot_graphs graphs;
-    int status = mot_graphs_read(path, config->workers, &graphs);
+    int status = config->write ? mot_file_check_output(config->write) : 0;
+    if (!status) { status = mot_graphs_read(path, config->workers, &graphs); }
     if (status) { return status; }
     if (config->write) { status = mot_graphs_write(&graphs, config->write); }
     for (int g = 0; !status && g < graphs.n; g++) {

@@ -2,10 +2,10 @@
  * workload, a task graph) in a process of its own, motley sim or a real subcommand, and its
  * makespan is divided by a lower bound on that of any schedule. */
 #include "compare.h"
-#include "compare_jobs.h"
 #include "error.h"
 #include "file.h"
 #include "graph_simulate.h"
+#include "jobs.h"
 #include "json.h"
 #include "options.h"
 #include "plan_bound.h"
@@ -459,7 +459,8 @@ static int compare(struct compare *c)
         return 2;
     }
     for (int i = 0; i < g->output.n; i++) {
-        if (mot_compared_check_output(g->output.item[i]) != 0) { return 2; }
+        const int error = mot_compared_check_output(g->output.item[i]);
+        if (error) { return error == -EINVAL ? 2 : 1; }
     }
     if (mot_compared_policies(g->policies.item, g->policies.n, &c->of) != 0) { return 1; }
     char directory[] = "/tmp/motley-compare-XXXXXX";

@@ -203,7 +203,7 @@ static int form_of(const char *path)
 int mot_compared_check_output(const char *path)
 {
     const int form = form_of(path);
-    return form < 0 ? form : 0;
+    return form < 0 ? form : mot_file_check_output(path);
 }
 
 int mot_compared_write(const struct mot_comparison *c, const char *path)

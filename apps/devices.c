@@ -2,6 +2,7 @@
  * and caches, what was compiled in, and the speed of float32 matrix products, measured.  With
  * --calibrate also how long the stages of a training step take (calibrate.h). */
 #include "calibrate.h"
+#include "file.h"
 #include "json.h"
 #include "kernels.h"
 #include "motley.h"
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int mot_app_devices(int argc, char **argv);
 
@@ -197,22 +197,11 @@ static void print_calibration_json(const struct mot_calibration *c)
     json_decref(o);
 }
 
-/* Before any work: a file can be made where --write says. */
-static int check_writable(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? mot_format("%.*s", (int)(slash - path) + 1, path) : mot_strdup("./");
-    const int error =
-        access(folder, W_OK | X_OK) == 0 ? 0 : mot_fail(errno, "%s: %s", path, strerror(errno));
-    free(folder);
-    return error;
-}
-
 static int calibrate(const struct config *config)
 {
     struct mot_app_model model;
     struct mot_calibration calibration = {0};
-    int error = config->write ? check_writable(config->write) : 0;
+    int error = config->write ? mot_file_check_output(config->write) : 0;
     if (error) { return error; }
     error = mot_app_model_load(&model, &config->model, &(struct mot_app_model_options){.lanes = 2});
     if (error) { return error; }

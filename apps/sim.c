@@ -3,6 +3,7 @@
  * The files are read and checked here; the simulation is the program of another build, on StarPU
  * with SimGrid, which takes over by execv() with the same arguments. */
 #include "sim.h"
+#include "file.h"
 #include "graph_simulate.h"
 #include "json.h"
 #include "motley.h"
@@ -329,7 +330,8 @@ int mot_app_sim(int argc, char **argv)
                                           .explain = MOT_SIMULATES,
                                           .noise = c->noise,
                                           .steps = c->steps};
-    int code = mot_sim_load("sim", &source, c->seed, &s.of);
+    int code = c->write && mot_file_check_output(c->write) ? 1 : 0;
+    if (code == 0) { code = mot_sim_load("sim", &source, c->seed, &s.of); }
     if (code == 0 && !MOT_SIMULATES) {
         code = hand_over(argv - 1);
     } else if (code == 0) {

@@ -98,6 +98,18 @@ int mot_file_write(const char *path, const void *bytes, size_t n)
     return status;
 }
 
+int mot_file_check_output(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) { return fail(EISDIR, "write", path); }
+    char *parent = parent_of(path);
+    const char *needed = is_special(path) ? path : parent;
+    const int mode = is_special(path) ? W_OK : W_OK | X_OK;
+    const int status = access(needed, mode) == 0 ? 0 : fail(errno, "write", path);
+    free(parent);
+    return status;
+}
+
 int mot_file_append_line(int fd, const char *line)
 {
     char *text = mot_format("%s\n", line);

@@ -17,6 +17,9 @@ int mot_file_append_line(int fd, const char *line);
  * blocks, as open(2) of a named pipe that nobody reads would: that is an error.  A file descriptor,
  * or a negative errno with a message. */
 int mot_file_open_output(const char *path, int append);
+/* Before any work: whether mot_file_write() could make or replace path, as far as permissions tell.
+ */
+int mot_file_check_output(const char *path);
 /* Opens an input that was named by the user: a regular file, or a pipe that is open already
  * (/dev/stdin, /dev/fd/N).  Never blocks, as open(2) of a named pipe would, and refuses what is
  * neither.  A file descriptor to read from, or a negative errno with a message. */

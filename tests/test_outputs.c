@@ -153,6 +153,31 @@ static void test_device_stays(void)
     must_fail("bound " MOT_SOURCE_DIR "/tests/data/small-dags.json --write @/pipe", 1, "/pipe");
 }
 
+/* A result that could not be written is refused before the work that makes it. */
+static void test_results(void)
+{
+    static const char nowhere[] = "@/nowhere/result.csv", folder[] = "@/folder.csv";
+    char *path = scratch_path("folder.csv");
+    MOT_ASSERT(mkdir(path, 0700) == 0);
+    free(path);
+    static const char *const lines[] = {
+        "bound " MOT_SOURCE_DIR "/tests/data/small-dags.json --write %s",
+        "sim --machine " MOT_SOURCE_DIR "/tests/machines/cpu-box.yaml --workload nothing "
+        "--write %s",
+        "compare --graphs " MOT_SOURCE_DIR "/tests/data/small-dags.json --policies eager "
+        "--output %s",
+        "devices --calibrate --model tiny:1 --write %s",
+    };
+    for (int i = 0; i < (int)(sizeof(lines) / sizeof(lines[0])); i++) {
+        char *line = mot_format(lines[i], nowhere);
+        must_fail(line, 1, "/nowhere/result.csv: No such file or directory");
+        free(line);
+        line = mot_format(lines[i], folder);
+        must_fail(line, 1, "/folder.csv: Is a directory");
+        free(line);
+    }
+}
+
 int main(void)
 {
     scratch_begin("test_outputs");
@@ -175,5 +200,6 @@ int main(void)
     test_closed_streams();
     test_place_of_prompt();
     test_device_stays();
+    test_results();
     return failures > 0;
 }
