@@ -231,6 +231,13 @@ void mot_app_model_free(struct mot_app_model *m)
     mot_tokenizer_destroy(m->tokenizer);
 }
 
+int mot_app_rows_per_task(const struct mot_sampling_config *config, int64_t rows)
+{
+    if (config->rows_per_task != 0) { return config->rows_per_task; }
+    const int64_t share = (rows + mot_cpu_workers() - 1) / mot_cpu_workers();
+    return share < 64 ? (int)share : 64;
+}
+
 void mot_app_rollout_options(const struct mot_sampling_config *config,
                              const struct mot_app_model *model, int64_t rows,
                              struct mot_rollout_options *options)
@@ -243,16 +250,12 @@ void mot_app_rollout_options(const struct mot_sampling_config *config,
                                                   .min_p = (float)config->min_p},
                                      .max_completion_length = config->max_completion_length,
                                      .chunk = config->chunk,
-                                     .rows_per_task = config->rows_per_task,
+                                     .rows_per_task = mot_app_rows_per_task(config, rows),
                                      .pack_weights = (enum mot_pack_weights)config->pack_weights,
                                      .seed = (uint64_t)config->seed,
                                      .n_stop = config->stop.n,
                                      .stop = config->stop.item,
                                      .tokenizer = model->tokenizer};
-    if (options->rows_per_task == 0) {
-        const int64_t share = (rows + mot_cpu_workers() - 1) / mot_cpu_workers();
-        options->rows_per_task = share < 64 ? (int)share : 64;
-    }
     if (config->ignore_eos) { return; }
     for (int i = 0; i < info->n_eos_ids && options->n_eos < MOT_EOS_MAX; i++) {
         options->eos[options->n_eos++] = info->eos_ids[i];

@@ -100,6 +100,9 @@ int mot_app_dataset_of_rows(const json_t *rows, const struct mot_app_model *m,
                             const struct mot_model_config *config, const struct mot_app_data *data,
                             struct mot_dataset *dataset);
 
+/* Rows of a generation task: what the config says; else `rows`, all that are generated together,
+ * shared among the CPU workers, 64 at most. */
+int mot_app_rows_per_task(const struct mot_sampling_config *config, int64_t rows);
 /* Rollout options out of the config: total rows decide rows_per_task where it is 0. */
 void mot_app_rollout_options(const struct mot_sampling_config *config,
                              const struct mot_app_model *model, int64_t rows,

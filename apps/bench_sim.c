@@ -6,6 +6,7 @@
 #include "calibrate.h"
 #include "file.h"
 #include "grpo_shape.h"
+#include "jobs.h"
 #include "json.h"
 #include "motley.h"
 #include "sim.h"
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct bench_sim_config {
     struct mot_machine_config machine;
@@ -102,10 +102,7 @@ static int write_workload(const struct mot_model_shape *m, const struct mot_grpo
                           const struct mot_grpo_shape_run *run, const char *path)
 {
     const int prompt = (int)lround(run->prompt_tokens);
-    const int rows = shape->prompts * shape->generations, workers = mot_cpu_workers();
-    const int share = (rows + workers - 1) / workers;
-    int rows_per_task = shape->sampling.rows_per_task;
-    if (rows_per_task == 0) { rows_per_task = share < 64 ? share : 64; }
+    const int rows = shape->prompts * shape->generations;
     char *text = mot_format(
         "name: the same steps\n"
         "model: {n_layers: %d, hidden_size: %d, intermediate_size: %d, n_heads: %d,\n"
@@ -117,19 +114,19 @@ static int write_workload(const struct mot_model_shape *m, const struct mot_grpo
         m->n_layers, m->hidden_size, m->intermediate_size, m->n_heads, m->n_kv_heads, m->head_dim,
         m->vocab_size, m->tied ? "true" : "false", shape->steps, shape->prompts, shape->generations,
         prompt, prompt, shape->sampling.max_completion_length, shape->answers_per_micro_batch,
-        shape->lanes, rows_per_task, shape->sampling.chunk, workers);
+        shape->lanes, mot_app_rows_per_task(&shape->sampling, rows), shape->sampling.chunk,
+        mot_cpu_workers());
     const int error = mot_file_write(path, text, strlen(text));
     free(text);
     return error;
 }
 
 /* Step times out of what motley sim --json printed. */
-static int read_steps(FILE *output, int steps, double *simulated_s)
+static int read_steps(const char *path, int steps, double *simulated_s)
 {
-    char *line = NULL, why[200];
-    size_t capacity = 0;
-    const ssize_t n = getline(&line, &capacity, output);
-    json_t *result = n > 0 ? mot_json_decode(line, (size_t)n, why, sizeof(why)) : NULL;
+    json_t *result = NULL;
+    const int error = mot_json_load(path, 64 << 20, &result);
+    if (error) { return error; }
     const json_t *list = json_object_get(result, "steps");
     double *step_s = mot_alloc((size_t)steps * sizeof(double)), before = 0.0;
     const int whole = (int)json_array_size(list) == steps;
@@ -141,24 +138,40 @@ static int read_steps(FILE *output, int steps, double *simulated_s)
     }
     if (whole) { *simulated_s = median(step_s + 1, steps - 1); }
     free(step_s);
-    free(line);
     json_decref(result);
     return whole ? 0 : mot_fail(EIO, "the simulator printed no result");
 }
 
+static void say_failure(void *context, int i)
+{
+    (void)i;
+    struct mot_job *job = context;
+    char *failure = mot_job_failure(job);
+    if (failure && !job->error) { job->error = mot_fail(EIO, "%s: %s", job->argv[0], failure); }
+    free(failure);
+}
+
 static int simulate(const char *directory, const struct mot_grpo_shape *shape, double *simulated_s)
 {
+    static const volatile int never;
     char *program = mot_sim_program();
     if (program == NULL) { return -ENOENT; }
-    char *command = mot_format("'%s' sim --machine '%s/machine.yaml' --workload "
-                               "'%s/workload.yaml' --policy %s --json",
-                               program, directory, directory, mot_policy_name());
-    FILE *output = popen(command, "r");
-    int error = output ? read_steps(output, shape->steps, simulated_s)
-                       : mot_fail(errno, "%s: %s", program, strerror(errno));
-    if (output && pclose(output) != 0 && !error) { error = mot_fail(EIO, "%s failed", command); }
-    free(command);
-    free(program);
+    char **argv = mot_alloc_zeroed(10, sizeof(*argv));
+    argv[0] = program;
+    argv[1] = mot_strdup("sim");
+    argv[2] = mot_strdup("--machine");
+    argv[3] = mot_format("%s/machine.yaml", directory);
+    argv[4] = mot_strdup("--workload");
+    argv[5] = mot_format("%s/workload.yaml", directory);
+    argv[6] = mot_strdup("--policy");
+    argv[7] = mot_strdup(mot_policy_name());
+    argv[8] = mot_strdup("--json");
+    struct mot_job job = {.argv = argv,
+                          .out = mot_format("%s/result.json", directory),
+                          .err = mot_format("%s/messages", directory)};
+    (void)mot_jobs_run(&job, 1, 1, &never, say_failure, &job);
+    const int error = job.error ? job.error : read_steps(job.out, shape->steps, simulated_s);
+    mot_job_free(&job);
     return error;
 }
 
@@ -194,9 +207,6 @@ static int measure(const struct bench_sim_config *c, struct mot_app_model *model
         starpu_resume();
     }
     mot_grpo_shape_run_free(&run);
-    unlink(machine);
-    unlink(workload);
-    unlink(lengths);
     free(machine);
     free(workload);
     free(lengths);
@@ -260,7 +270,7 @@ static int run(const struct bench_sim_config *c, struct mot_app_model *model)
     }
     if (!error) { print_median(c, repeats); }
     free(repeats);
-    rmdir(directory);
+    (void)mot_remove_tree(directory);
     mot_dataset_destroy(&data);
     return error;
 }

@@ -92,13 +92,17 @@ enum {
     SMALL_FACTOR = 8
 };
 
+static int is_small(const struct mot_app_model *model)
+{
+    return model->actor.transformer.layout.parameters < SMALL_PARAMETERS;
+}
+
 /* One shape, recorded; *recording NULL where it is only run. */
 static int run_shape(struct mot_app_model *model, const struct mot_dataset *data, int shape,
                      const char *path, struct mot_recording **recording)
 {
     struct mot_grpo_shape s = shapes[shape % SHAPES];
-    const int is_small = model->actor.transformer.layout.parameters < SMALL_PARAMETERS;
-    s.steps = is_small ? SMALL_STEPS : 1;
+    s.steps = is_small(model) ? SMALL_STEPS : 1;
     if (shape >= SHAPES) {
         s.steps /= 2;
         s.prompts *= SMALL_FACTOR;
@@ -126,8 +130,7 @@ static int run_shapes(struct mot_app_model *model, const struct mot_dataset *dat
                       const char *path, struct mot_calibration *calibration)
 {
     struct mot_recording *recordings[4 * SHAPES] = {0};
-    const int is_small = model->actor.transformer.layout.parameters < SMALL_PARAMETERS;
-    const int n_shapes = is_small ? 2 * SHAPES : SHAPES, n = n_data * n_shapes;
+    const int n_shapes = is_small(model) ? 2 * SHAPES : SHAPES, n = n_data * n_shapes;
     struct mot_progress *progress = mot_progress_create(n + 1, "calibrating");
     int error = run_shape(model, data, 0, path, NULL); /* allocations, page faults */
     for (int i = 0; i < n && !error; i++) {

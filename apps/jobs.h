@@ -1,6 +1,6 @@
 /* Many runs of programs, some at a time. */
-#ifndef MOT_COMPARE_JOBS_H
-#define MOT_COMPARE_JOBS_H
+#ifndef MOT_JOBS_H
+#define MOT_JOBS_H
 #include <stddef.h>
 #include <sys/types.h>
 

@@ -1,5 +1,5 @@
-/* compare_jobs: child processes.  See compare_jobs.h. */
-#include "compare_jobs.h"
+/* jobs: child processes.  See jobs.h. */
+#include "jobs.h"
 #include "error.h"
 #include "file.h"
 #include <fcntl.h>
