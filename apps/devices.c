@@ -6,6 +6,7 @@
 #include "json.h"
 #include "kernels.h"
 #include "motley.h"
+#include "sched_models.h"
 #include <hwloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static const char usage[] =
     "       motley devices --calibrate [--model M] [--write FILE] [options]\n\n"
     "Lists the StarPU workers of this machine and what Motley can use there.  --calibrate runs\n"
     "small training steps and tells how long their stages take; --write makes a machine file of\n"
-    "that, for motley sim.\n";
+    "that, for motley sim.  Times that policies of ours have measured before are listed too.\n";
 
 struct config {
     struct mot_machine_config machine;
@@ -39,7 +40,7 @@ static const struct mot_option options[] = {
     MOT_DEFAULT("model", "tiny:1"),
     MOT_ROWS(AT(machine), mot_machine_rows),
     {"json", MOT_OPTION_BOOL, AT(json), "false", NULL, 0, 0, NULL,
-     "One JSON object instead of text.", "Output"},
+     "JSON instead of text: an object of the machine, and one of the times known.", "Output"},
     {0},
 };
 #undef AT
@@ -197,6 +198,69 @@ static void print_calibration_json(const struct mot_calibration *c)
     json_decref(o);
 }
 
+/* ---- Times measured in earlier runs ---------------------------------------------------------- */
+
+struct known {
+    int sizes, tasks; /* kinds by size, tasks ever measured */
+};
+
+static struct known count_known(json_t *tasks)
+{
+    struct known k = {0};
+    const char *name, *size;
+    json_t *sizes, *entry;
+    json_object_foreach(tasks, name, sizes)
+    {
+        json_object_foreach(sizes, size, entry)
+        {
+            k.sizes++;
+            k.tasks += (int)json_integer_value(json_object_get(entry, "seen"));
+        }
+    }
+    return k;
+}
+
+/* Once StarPU has stopped: what this run has measured is in the file by then. */
+static void print_known(int as_json)
+{
+    char *path;
+    json_t *classes = mot_models_read(&path), *class;
+    const char *name;
+    if (!classes) { return; }
+    if (!as_json) {
+        printf("\nmeasured times in %s\n%-32s %6s %6s %8s %9s %7s\n", path, "devices", "kinds",
+               "sizes", "tasks", "GFLOP/s", "GB/s");
+    }
+    json_t *list = json_object();
+    json_object_foreach(classes, name, class)
+    {
+        json_t *tasks = json_object_get(class, "tasks");
+        const struct known k = count_known(tasks);
+        const double flop_per_us = json_number_value(json_object_get(class, "flop_per_us"));
+        const double bytes_per_us = json_number_value(json_object_get(class, "bytes_per_us"));
+        if (!as_json) {
+            printf("%-32s %6zu %6d %8d %9.1f %7.1f\n", name, json_object_size(tasks), k.sizes,
+                   k.tasks, 1e-3 * flop_per_us, 1e-3 * bytes_per_us);
+        }
+        json_object_set_new(list, name,
+                            json_pack("{s:I, s:i, s:i, s:f, s:f}", "kinds",
+                                      (json_int_t)json_object_size(tasks), "sizes", k.sizes,
+                                      "tasks", k.tasks, "flop_per_s", 1e6 * flop_per_us,
+                                      "bytes_per_s", 1e6 * bytes_per_us));
+    }
+    if (as_json) {
+        json_t *o = json_pack("{s:s, s:o}", "measured_times", path, "devices", list);
+        char *text = mot_json_text(o);
+        puts(text);
+        free(text);
+        json_decref(o);
+    } else {
+        json_decref(list);
+    }
+    json_decref(classes);
+    free(path);
+}
+
 static int calibrate(const struct config *config)
 {
     struct mot_app_model model;
@@ -246,6 +310,7 @@ int mot_app_devices(int argc, char **argv)
     if (code == MOT_EXIT_OK) {
         const int error = config.calibrate ? calibrate(&config) : list(&config);
         code = mot_app_stop(mot_app_exit_code(error));
+        if (!error) { print_known(config.json); }
     }
     mot_options_free(options, &config);
     return code;

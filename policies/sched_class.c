@@ -4,7 +4,7 @@
  * where the others have it; and no more once StarPU's models tell them apart, as they do for the
  * devices of a simulation and for invented ones, which all have the same name. */
 #include "error.h"
-#include "sched_core.h"
+#include "sched_models.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +34,7 @@ static int new_class(struct mot_sched *s, int worker)
     struct mot_sched_class *c = &s->class[s->n_classes];
     *c = (struct mot_sched_class){.first = worker};
     describe(worker, c->name, sizeof(c->name));
+    mot_models_fill_class(s, c);
     s->epoch++;
     return s->n_classes++;
 }

@@ -5,11 +5,16 @@
 #include "sched_core.h"
 #include "error.h"
 #include "hash.h"
+#include "motley.h"
+#include "sched_models.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+/* Absent in the library for foreign programs. */
+#pragma weak mot_task_hint
 
 struct mot_sched *mot_sched_of(unsigned context)
 {
@@ -146,6 +151,7 @@ void mot_sched_init(unsigned context)
     STARPU_PTHREAD_MUTEX_INIT(&s->mutex, NULL);
     mot_ready_init(&s->ready);
     mot_sched_graph_init(s);
+    mot_models_load(s);
     s->timer = mot_alloc_zeroed(1, sizeof(*s->timer));
     s->timer->at_us = INFINITY;
     STARPU_PTHREAD_COND_INIT(&s->timer->changed, NULL);
@@ -167,7 +173,10 @@ void mot_sched_deinit(unsigned context)
     STARPU_PTHREAD_COND_DESTROY(&s->timer->changed);
     free(s->timer);
     mot_sched_graph_free(s);
+    mot_models_save(s);
+    mot_models_free(s);
     mot_sched_cells_free(s);
+    for (int k = 0; k < s->n_kinds; k++) { free(s->kind_name[k]); }
     mot_ready_free(&s->ready);
     STARPU_PTHREAD_MUTEX_DESTROY(&s->mutex);
     free(s);
@@ -194,36 +203,35 @@ void mot_sched_remove_workers(unsigned context, int *workers, unsigned n)
 
 /* ---- A task ---------------------------------------------------------------------------------- */
 
-/* A number for what is alike: the task's name where it has one (tasks of mot_task_insert() have),
- * else the codelet's or its model's. */
-static uint64_t kind_key(const struct starpu_task *task)
+/* What is alike: the task's name where it has one (tasks of mot_task_insert() have), else the
+ * codelet's or its model's.  Beyond MOT_SCHED_KINDS_MAX kinds share numbers. */
+static int kind_of(struct mot_sched *s, const struct starpu_task *task)
 {
     const char *name = task->name                                   ? task->name
                        : task->cl->name                             ? task->cl->name
                        : task->cl->model && task->cl->model->symbol ? task->cl->model->symbol
                                                                     : NULL;
-    if (!name) { return (uint64_t)(uintptr_t)task->cl; }
-    return mot_hash(MOT_HASH_START, name, strlen(name));
-}
-
-/* Beyond MOT_SCHED_KINDS_MAX kinds share numbers. */
-static int kind_of(struct mot_sched *s, uint64_t key)
-{
+    const uint64_t key =
+        name ? mot_hash(MOT_HASH_START, name, strlen(name)) : (uint64_t)(uintptr_t)task->cl;
     for (int k = 0; k < s->n_kinds; k++) {
         if (s->kind_key[k] == key) { return k; }
     }
     if (s->n_kinds == MOT_SCHED_KINDS_MAX) { return (int)(key % MOT_SCHED_KINDS_MAX); }
     s->kind_key[s->n_kinds] = key;
+    s->kind_name[s->n_kinds] = name ? mot_strdup(name) : NULL;
     return s->n_kinds++;
 }
 
-static unsigned size_of(const struct starpu_task *task)
+static void measure(struct mot_sched_task *t)
 {
-    double size = task->flops;
-    for (unsigned i = 0; task->flops <= 0.0 && i < STARPU_TASK_GET_NBUFFERS(task); i++) {
-        size += (double)starpu_data_get_size(STARPU_TASK_GET_HANDLE(task, i));
+    const struct mot_hint *hint = mot_task_hint ? mot_task_hint(t->task) : NULL;
+    for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(t->task); i++) {
+        t->bytes += (double)starpu_data_get_size(STARPU_TASK_GET_HANDLE(t->task, i));
     }
-    return size >= 1.0 ? (unsigned)ilogb(size) + 1 : 0;
+    t->flop = t->task->flops;
+    const double size = t->flop > 0.0 ? t->flop : t->bytes;
+    t->size = size >= 1.0 ? (unsigned)ilogb(size) + 1 : 0;
+    if (hint && hint->bytes > 0.0) { t->bytes = hint->bytes; }
 }
 
 static struct mot_sched_task *create(struct mot_sched *s, struct starpu_task *task)
@@ -231,8 +239,8 @@ static struct mot_sched_task *create(struct mot_sched *s, struct starpu_task *ta
     struct mot_sched_task *t = mot_alloc_zeroed(1, sizeof(*t));
     t->task = task;
     t->id = s->n_tasks++;
-    t->kind = kind_of(s, kind_key(task));
-    t->size = size_of(task);
+    t->kind = kind_of(s, task);
+    measure(t);
     t->worker = t->ready.place = t->reserved = -1;
     t->references = 1;
     task->sched_data = t;

@@ -27,11 +27,17 @@ enum {
  * stays in it, and late samples replace old ones. */
 struct mot_sched_cell {
     uint64_t key;
+    int kind, class, is_relative; /* what the key is made of; relative: to StarPU's model */
+    unsigned size, implementation;
     double sample[MOT_SCHED_SAMPLES]; /* ascending */
-    int n, seen;                      /* in it; ever */
+    int n, seen;                      /* in it; ever in this run */
     int outstanding;                  /* tasks taken and not ended */
     double p50, p90, mean;            /* of the samples; 1 without any */
     struct mot_sched_cell *next;      /* of all */
+
+    int n_loaded, n_latest;          /* of earlier runs (sched_models.h); of this one */
+    double loaded_p50, loaded_p90;   /* of those */
+    double latest[MOT_SCHED_LATEST]; /* the first of this run */
 };
 
 /* A task by one class of devices and one implementation. */
@@ -46,6 +52,7 @@ struct mot_sched_task {
     uint64_t id;              /* in order of submission */
     int kind;
     unsigned size;       /* doubles from one to the next */
+    double flop, bytes;  /* what it computes and moves; 0: nothing is known */
     double own_us;       /* expected, over the classes */
     double remaining_us; /* the longest way to the end that is known, its own length included */
     unsigned references;
@@ -87,10 +94,12 @@ struct mot_sched_class {
     int first;   /* worker */
     int workers; /* how many */
     char name[64];
-    double log_speed; /* mean logarithm of its durations over the median class's */
-    int speeds;       /* tasks in that mean */
+    double log_speed;                 /* mean logarithm of its durations over the median class's */
+    int speeds;                       /* tasks in that mean */
+    double flop_per_us, bytes_per_us; /* the most that a task has reached; 0: none has */
 };
 
+struct mot_models;
 struct mot_sched_graph;
 struct mot_sched_timer;
 struct mot_sched {
@@ -103,10 +112,12 @@ struct mot_sched {
     struct mot_sched_class class[MOT_SCHED_CLASSES_MAX];
     unsigned epoch; /* counts changes of the classes */
     uint64_t kind_key[MOT_SCHED_KINDS_MAX];
+    char *kind_name[MOT_SCHED_KINDS_MAX]; /* NULL: a codelet without a name */
     int n_kinds, kind_checks[MOT_SCHED_KINDS_MAX];
     struct mot_sched_cell kind_error[MOT_SCHED_KINDS_MAX]; /* measured over expected, everywhere */
     struct mot_sched_cell **cells, *all_cells;             /* hashed */
     size_t n_cells, cell_room;
+    struct mot_models *models; /* of earlier runs (sched_models.h) */
     struct mot_sched_graph *graph;
     struct mot_sched_timer *timer;
     uint64_t n_tasks, random;
@@ -173,6 +184,8 @@ struct mot_estimate {
     int outstanding;                /* tasks like it that run there */
     int implementation;             /* the one that is for */
 };
+/* The cell's samples (n, at most MOT_SCHED_SAMPLES) are these. */
+void mot_sched_cell_set(struct mot_sched_cell *cell, const double *samples, int n);
 /* Whatever StarPU's models say, positive and finite where the class can run the task. */
 struct mot_estimate mot_sched_estimate(struct mot_sched *s, struct mot_sched_task *t, int class);
 /* The best one that this worker may use: devices of a class may differ in that. */

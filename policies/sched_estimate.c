@@ -5,7 +5,7 @@
  * workers once one estimate is missing (scheduling.md 1.2, F3 and F7): here the tail is kept, and a
  * class without an estimate gets one from the others. */
 #include "error.h"
-#include "sched_core.h"
+#include "sched_models.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,14 @@ static const double longest_us = 1e15, unknown_us = 1000.0;
 
 /* ---- What was measured ----------------------------------------------------------------------- */
 
+static uint64_t key_of(const struct mot_sched *s, const struct mot_sched_cell *cell)
+{
+    uint64_t key = s->kind_key[cell->kind] ^ (uint64_t)cell->size << 32 ^ (uint64_t)cell->class << 8
+                   ^ (uint64_t)cell->implementation << 1 ^ (uint64_t)cell->is_relative;
+    key = (key ^ key >> 31) * 0x9e3779b97f4a7c15u;
+    return key ^ key >> 29;
+}
+
 static struct mot_sched_cell **place_of(const struct mot_sched *s, uint64_t key)
 {
     size_t at = key & (s->cell_room - 1);
@@ -21,8 +29,9 @@ static struct mot_sched_cell **place_of(const struct mot_sched *s, uint64_t key)
     return &s->cells[at];
 }
 
-static struct mot_sched_cell *cell_of(struct mot_sched *s, uint64_t key)
+static struct mot_sched_cell *cell_of(struct mot_sched *s, const struct mot_sched_cell *as)
 {
+    const uint64_t key = key_of(s, as);
     if (2 * (s->n_cells + 1) > s->cell_room) {
         free(s->cells);
         s->cell_room = s->cell_room ? 2 * s->cell_room : 256;
@@ -32,8 +41,11 @@ static struct mot_sched_cell *cell_of(struct mot_sched *s, uint64_t key)
     struct mot_sched_cell **place = place_of(s, key);
     if (!*place) {
         struct mot_sched_cell *cell = mot_alloc_zeroed(1, sizeof(*cell));
-        *cell = (struct mot_sched_cell){
-            .key = key, .p50 = 1.0, .p90 = 1.0, .mean = 1.0, .next = s->all_cells};
+        *cell = *as;
+        cell->key = key;
+        cell->p50 = cell->p90 = cell->mean = 1.0;
+        cell->next = s->all_cells;
+        mot_models_fill(s, cell);
         s->all_cells = *place = cell;
         s->n_cells++;
     }
@@ -49,18 +61,31 @@ void mot_sched_cells_free(struct mot_sched *s)
     free(s->cells);
 }
 
-static uint64_t key_of(const struct mot_sched *s, const struct mot_sched_task *t, int class,
-                       unsigned implementation, int has_model)
-{
-    uint64_t key = s->kind_key[t->kind] ^ (uint64_t)t->size << 32 ^ (uint64_t) class << 8
-                   ^ (uint64_t)implementation << 1 ^ (uint64_t)has_model;
-    key = (key ^ key >> 31) * 0x9e3779b97f4a7c15u;
-    return key ^ key >> 29;
-}
-
 static double quantile(const struct mot_sched_cell *c, double q)
 {
     return c->sample[(int)(q * (c->n - 1) + 0.5)];
+}
+
+static void summarise(struct mot_sched_cell *c)
+{
+    c->mean = 0.0;
+    for (int i = 0; i < c->n; i++) { c->mean += c->sample[i] / c->n; }
+    c->p50 = quantile(c, 0.5);
+    c->p90 = quantile(c, 0.9);
+}
+
+static void insert(struct mot_sched_cell *c, double x)
+{
+    int at = c->n++;
+    for (; at > 0 && c->sample[at - 1] > x; at--) { c->sample[at] = c->sample[at - 1]; }
+    c->sample[at] = x;
+}
+
+void mot_sched_cell_set(struct mot_sched_cell *c, const double *samples, int n)
+{
+    c->n = 0;
+    for (int i = 0; i < n; i++) { insert(c, samples[i]); }
+    summarise(c);
 }
 
 /* Algorithm R, but for what it forgets: of the last REMEMBERED samples each is kept as likely. */
@@ -76,13 +101,16 @@ static void add_sample(struct mot_sched *s, struct mot_sched_cell *c, double x)
         c->n--;
         memmove(&c->sample[gone], &c->sample[gone + 1], (size_t)(c->n - gone) * sizeof(double));
     }
-    int at = c->n++;
-    for (; at > 0 && c->sample[at - 1] > x; at--) { c->sample[at] = c->sample[at - 1]; }
-    c->sample[at] = x;
-    c->mean = 0.0;
-    for (int i = 0; i < c->n; i++) { c->mean += c->sample[i] / c->n; }
-    c->p50 = quantile(c, 0.5);
-    c->p90 = quantile(c, 0.9);
+    insert(c, x);
+    summarise(c);
+}
+
+/* What a class reaches, of the roofline's two slopes. */
+static void learn_rates(struct mot_sched_class *class, const struct mot_sched_task *t, double us)
+{
+    if (us < 10.0) { return; } /* no more than the clock and the caches */
+    class->flop_per_us = fmax(class->flop_per_us, t->flop / us);
+    class->bytes_per_us = fmax(class->bytes_per_us, t->bytes / us);
 }
 
 /* A worker is slower than its class when the median of what it was late by lately is beyond what
@@ -115,8 +143,10 @@ void mot_sched_learn(struct mot_sched *s, struct mot_sched_task *t, double us)
         add_sample(s, &s->kind_error[t->kind], x / t->slow);
         judge_worker(&s->worker[t->worker], &s->kind_error[t->kind], log(x));
     }
-    us /= t->slow;
-    add_sample(s, g->cell, fmax(us, 1e-3) / (isnan(g->model_us) ? 1.0 : g->model_us));
+    const double unit_us = isnan(g->model_us) ? 1.0 : g->model_us;
+    add_sample(s, g->cell, fmax(us / t->slow, 1e-3) / unit_us);
+    learn_rates(&s->class[s->worker[t->worker].class], t, us);
+    mot_models_check(s, g->cell, fmax(us, 1e-3) / unit_us);
 }
 
 double mot_sched_spread(const struct mot_sched *s, const struct mot_sched_task *t, double slower)
@@ -150,9 +180,13 @@ void mot_sched_guess(struct mot_sched *s, struct mot_sched_task *t)
             const double us =
                 starpu_task_worker_expected_length(t->task, (unsigned)w, s->context, i);
             const int is_sane = isfinite(us) && us > 0.0;
-            t->guess[(size_t) class * STARPU_MAXIMPLEMENTATIONS + i] =
-                (struct mot_sched_guess){.model_us = is_sane ? fmin(us, longest_us) : NAN,
-                                         .cell = cell_of(s, key_of(s, t, class, i, is_sane))};
+            t->guess[(size_t) class * STARPU_MAXIMPLEMENTATIONS + i] = (struct mot_sched_guess){
+                .model_us = is_sane ? fmin(us, longest_us) : NAN,
+                .cell = cell_of(s, &(struct mot_sched_cell){.kind = t->kind,
+                                                            .class = class,
+                                                            .size = t->size,
+                                                            .implementation = i,
+                                                            .is_relative = is_sane})};
         }
     }
 }
@@ -212,12 +246,22 @@ static double from_others(const struct mot_sched *s, const struct mot_sched_task
     return n == 0 ? NAN : n % 2 ? us[n / 2] : 0.5 * (us[n / 2 - 1] + us[n / 2]);
 }
 
+/* By the roofline of what the class has reached; NAN: nothing is known of it, or of the task. */
+static double by_roofline(const struct mot_sched_class *class, const struct mot_sched_task *t)
+{
+    const double compute = class->flop_per_us > 0.0 ? t->flop / class->flop_per_us : 0.0;
+    const double memory = class->bytes_per_us > 0.0 ? t->bytes / class->bytes_per_us : 0.0;
+    const double us = fmax(compute, memory);
+    return us > 0.0 ? us : NAN;
+}
+
 struct mot_estimate mot_sched_estimate(struct mot_sched *s, struct mot_sched_task *t, int class)
 {
     if (t->epoch != s->epoch && t->worker < 0) { mot_sched_guess(s, t); }
     struct mot_estimate e = by_best(t, class, ~0u);
     if (isinf(e.p50_us) || e.is_known) { return e; }
-    const double us = from_others(s, t, class);
+    double us = from_others(s, t, class);
+    if (isnan(us)) { us = by_roofline(&s->class[class], t); }
     e.p50_us = e.p90_us = e.mean_us = isnan(us) ? unknown_us : us;
     return e;
 }
