@@ -46,17 +46,6 @@ static struct part part_of(const char *at, const char *end)
     return (struct part){at, (size_t)(end - at)};
 }
 
-static int find_machine_class(const struct mot_machine *m, struct part name)
-{
-    for (int c = 0; c < m->n_classes; c++) {
-        if (strlen(m->classes[c].name) == name.n
-            && memcmp(m->classes[c].name, name.at, name.n) == 0) {
-            return c;
-        }
-    }
-    return -1;
-}
-
 /* One item of `like`, "CLASS=OWN" or "CLASS=OWN*FACTOR". */
 static int read_item(struct adapter *a, const char *item, const char *end)
 {
@@ -77,7 +66,7 @@ static int read_item(struct adapter *a, const char *item, const char *end)
         }
     }
     const struct part name = part_of(item, equals), own = part_of(equals + 1, star ? star : end);
-    const int c = find_machine_class(a->m, name);
+    const int c = mot_machine_class_find(a->m, name.at, name.n);
     if (c < 0) {
         return mot_fail(EINVAL, "like: %s has no class '%.*s'", a->m->path, (int)name.n, name.at);
     }
@@ -246,7 +235,7 @@ static struct mot_graph_class class_of_machine(const struct mot_machine *m, int 
         made.workers++;
         if (d >= m->n_cpus) {
             double latency_s;
-            mot_sim_platform_path(m, -1, d, &made.link_bytes_per_s, &latency_s);
+            mot_sim_platform_inflow(m, d, &made.link_bytes_per_s, &latency_s);
             made.link_ms = latency_s * 1e3;
         }
     }

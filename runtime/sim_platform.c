@@ -125,6 +125,19 @@ void mot_sim_platform_path(const struct mot_machine *m, int from, int to, double
     }
 }
 
+void mot_sim_platform_inflow(const struct mot_machine *m, int device, double *bytes_per_s,
+                             double *latency_s)
+{
+    mot_sim_platform_path(m, -1, device, bytes_per_s, latency_s);
+    for (int peer = 0; peer < m->n_devices; peer++) {
+        if (peer == device || !are_peers(m, peer, device)) { continue; }
+        double more, latency;
+        mot_sim_platform_path(m, peer, device, &more, &latency);
+        *bytes_per_s += more;
+        *latency_s = fmin(*latency_s, latency);
+    }
+}
+
 /* ---- The platform ---------------------------------------------------------------------------- */
 
 static void write_text(FILE *f, const char *text) /* in an attribute */

@@ -20,4 +20,8 @@ int mot_sim_platform_write(const struct mot_machine *machine, const char *direct
  * another's, links unshared. */
 void mot_sim_platform_path(const struct mot_machine *machine, int from, int to, double *bytes_per_s,
                            double *latency_s);
+/* The most that can get into a device's memory, from main memory and its peers at once, in bytes/s,
+ * and the least latency of these, in seconds. */
+void mot_sim_platform_inflow(const struct mot_machine *machine, int device, double *bytes_per_s,
+                             double *latency_s);
 #endif

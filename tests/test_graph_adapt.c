@@ -101,6 +101,32 @@ static void test_machine(void **state)
     mot_graphs_free(&graphs);
 }
 
+/* What comes from main memory and from both other GPUs at once; a bound that knew only the former
+ * would forbid what happens. */
+static void test_peers(void **state)
+{
+    (void)state;
+    static const char links[] = "links: [{name: l, gb_s: 10, latency_us: 3},\n"
+                                "        {name: p, gb_s: 50, latency_us: 1}]\n"
+                                "nodes: [{name: box, peer: p}]\n";
+    char *text = mot_format("name: m\n%s%s", links, strstr(machine_text, "classes:"));
+    char *path = scratch_path("peers.yaml");
+    struct mot_machine before = machine;
+    scratch_write(path, text, strlen(text));
+    assert_int_equal(mot_machine_load(path, mot_workload_stages(), &machine), 0);
+    read_graph(CLASSES(C("core")) "'tasks': [{'ms': [40]}]}");
+    assert_int_equal(mot_graph_adapt(graph, &machine, NULL, 0), 0);
+    for (int c = 0; c < 3; c++) {
+        assert_true(graph->classes[c].link_bytes_per_s == (c == CPU ? 0.0 : 110e9));
+        assert_true(fabs(graph->classes[c].link_ms - (c == CPU ? 0.0 : 1e-3)) < 1e-12);
+    }
+    mot_graphs_free(&graphs);
+    mot_machine_free(&machine);
+    machine = before;
+    free(path);
+    free(text);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -201,9 +227,8 @@ int main(void)
 {
     scratch_begin("graph_adapt");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_machine),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_sources),  cmocka_unit_test(test_machine),
+        cmocka_unit_test(test_peers),    cmocka_unit_test(test_refused),
         cmocka_unit_test(test_cholesky),
     };
     return cmocka_run_group_tests(tests, load_machine, free_machine);
