@@ -44,6 +44,30 @@ static void test_on_policy(void)
     json_decref(lines);
 }
 
+/* Eight rows, four prompts a step. */
+static void test_epoch(void)
+{
+    char *path = scratch_path("eight.jsonl");
+    static const char row[] = "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
+    char text[8 * sizeof(row)] = "";
+    for (int i = 0; i < 8; i++) { strcat(text, row); }
+    scratch_write(path, text, strlen(text));
+    program_must(0,
+                 "%s --train_file @/eight.jsonl --reward_funcs exact --max_steps 3 "
+                 "--output_dir @/epochs",
+                 words);
+    json_t *lines = metrics_of("epochs"), *line;
+    size_t i;
+    json_array_foreach(lines, i, line)
+    {
+        check(number_at(line, "epoch") == 0.5 * (double)(i + 1), "step %zu: epoch %g", i + 1,
+              number_at(line, "epoch"));
+    }
+    check(json_array_size(lines) == 3, "%zu steps", json_array_size(lines));
+    json_decref(lines);
+    free(path);
+}
+
 /* num_tokens and entropy as TRL defines them, from the answers themselves: tokens of all answers
  * with their prompts, over the run; the mean entropy of the tokens that are not masked, which
  * `logprob` gives for the weights of the first step. */
@@ -281,6 +305,7 @@ int main(void)
     scratch_begin("test_grpo_metrics");
     byte_model_write("model", &(struct byte_model){32, 96, 0.5f});
     test_on_policy();
+    test_epoch();
     test_tokens_and_entropy();
     test_second_pass();
     test_abstention();

@@ -176,6 +176,7 @@ int main(void)
     test_frequencies("top_k of ties", 20, &(struct mot_sampling){1.0f, 7, 1.0f, 0.0f}, 1);
     test_frequencies("top_p", 60, &(struct mot_sampling){1.0f, 0, 0.8f, 0.0f}, 0);
     test_frequencies("min_p", 60, &(struct mot_sampling){1.5f, 0, 1.0f, 0.1f}, 0);
+    test_frequencies("min_p of ties", 20, &(struct mot_sampling){1.0f, 0, 1.0f, 1.0f}, 1);
     test_frequencies("all three", 60, &(struct mot_sampling){0.8f, 20, 0.9f, 0.05f}, 0);
     test_large(&(struct mot_sampling){1.0f, 0, 1.0f, 0.0f});
     test_large_cuts();
