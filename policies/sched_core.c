@@ -144,9 +144,10 @@ void mot_sched_release(struct mot_sched *s, struct mot_sched_task *const *held, 
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-void mot_sched_init(unsigned context)
+void mot_sched_init_own(unsigned context, size_t bytes)
 {
     struct mot_sched *s = mot_alloc_zeroed(1, sizeof(*s));
+    s->own = bytes > 0 ? mot_alloc_zeroed(1, bytes) : NULL;
     s->context = context;
     STARPU_PTHREAD_MUTEX_INIT(&s->mutex, NULL);
     mot_ready_init(&s->ready);
@@ -159,6 +160,11 @@ void mot_sched_init(unsigned context)
     starpu_sched_ctx_set_min_priority(context, INT_MIN);
     starpu_sched_ctx_set_max_priority(context, INT_MAX);
     STARPU_PTHREAD_CREATE(&s->timer->thread, NULL, timer_run, s);
+}
+
+void mot_sched_init(unsigned context)
+{
+    mot_sched_init_own(context, 0);
 }
 
 void mot_sched_deinit(unsigned context)
@@ -178,6 +184,7 @@ void mot_sched_deinit(unsigned context)
     mot_sched_cells_free(s);
     for (int k = 0; k < s->n_kinds; k++) { free(s->kind_name[k]); }
     mot_ready_free(&s->ready);
+    free(s->own);
     STARPU_PTHREAD_MUTEX_DESTROY(&s->mutex);
     free(s);
 }
@@ -241,7 +248,7 @@ static struct mot_sched_task *create(struct mot_sched *s, struct starpu_task *ta
     t->id = s->n_tasks++;
     t->kind = kind_of(s, task);
     measure(t);
-    t->worker = t->ready.place = t->reserved = -1;
+    t->worker = t->ready.place = t->reserved = t->home = -1;
     t->references = 1;
     task->sched_data = t;
     mot_sched_guess(s, t);
@@ -368,6 +375,7 @@ void mot_sched_post_exec(struct starpu_task *task, unsigned context)
     struct mot_sched_task *t = task->sched_data;
     if (t) {
         if (t->worker >= 0) { leave(s, t); }
+        if (s->ended && t->worker >= 0 && t->start_us > 0.0) { s->ended(s, t, now - t->start_us); }
         if (t->start_us > 0.0) { mot_sched_learn(s, t, now - t->start_us); }
         task->sched_data = NULL;
         mot_sched_graph_end(s, t);
@@ -398,6 +406,25 @@ int mot_sched_wants(struct mot_sched *s, int worker, double now_us)
     if (me->running->start_us > 0.0 && left <= me->lead_us) { return 1; }
     if (me->lead_us > 0.0) { mot_sched_look_again(s, now_us + fmax(left - me->lead_us, 1.0)); }
     return 0;
+}
+
+struct starpu_task *mot_sched_pop(unsigned context,
+                                  struct mot_sched_task *(*choose)(struct mot_sched *s, int asking,
+                                                                   double now_us))
+{
+    struct mot_sched *s = mot_sched_of(context);
+    if (atomic_load(&s->ready.n) == 0) { return NULL; }
+    const int worker = starpu_worker_get_id_check();
+    struct starpu_task *task = NULL;
+    mot_sched_lock(s);
+    const double now = starpu_timing_now();
+    if (mot_sched_wants(s, worker, now)) {
+        mot_sched_graph_update(s);
+        struct mot_sched_task *t = choose(s, worker, now);
+        if (t) { task = mot_sched_take(s, t, worker); }
+    }
+    mot_sched_unlock(s);
+    return task;
 }
 
 void mot_sched_available(const struct mot_sched *s, double now_us, double *available_us)

@@ -71,6 +71,7 @@ struct mot_sched_task {
     struct mot_ready_item ready;
     int is_held, is_fetched; /* its data are being asked for: not to be taken now; have been */
     int reserved;            /* the worker whose next task it is; -1: none */
+    int home;                /* a worker, for policies with queues; -1: none yet */
 
     struct mot_sched_task **before; /* submitted earlier, to end before it; each a reference */
     int n_before;
@@ -124,13 +125,17 @@ struct mot_sched {
     void (*plan)(struct mot_sched *s); /* by the timer's thread, locked, when it is wanted; may
                                           unlock meanwhile; NULL: none */
     int plan_wanted;
+    /* A task has run for so long where it was; NULL: none.  Locked. */
+    void (*ended)(struct mot_sched *s, const struct mot_sched_task *t, double us);
     void *own; /* the policy's */
 };
 
 /* ---- sched_core.c: the methods of a struct starpu_sched_policy, and what its pop calls ----- */
 
 void mot_sched_init(unsigned context);
-void mot_sched_deinit(unsigned context);
+/* The same, and s->own: so many zeroed bytes of the policy's own. */
+void mot_sched_init_own(unsigned context, size_t bytes);
+void mot_sched_deinit(unsigned context); /* frees s->own */
 void mot_sched_add_workers(unsigned context, int *workers, unsigned n);
 void mot_sched_remove_workers(unsigned context, int *workers, unsigned n);
 void mot_sched_submit(struct starpu_task *task);
@@ -138,13 +143,13 @@ int mot_sched_push(struct starpu_task *task);
 void mot_sched_push_notify(struct starpu_task *task, int worker, int perf_worker, unsigned context);
 void mot_sched_pre_exec(struct starpu_task *task, unsigned context);
 void mot_sched_post_exec(struct starpu_task *task, unsigned context);
-#define MOT_SCHED_METHODS_BUT_ENDS                                                    \
-    .add_workers = mot_sched_add_workers, .remove_workers = mot_sched_remove_workers, \
-    .submit_hook = mot_sched_submit, .push_task = mot_sched_push,                     \
-    .push_task_notify = mot_sched_push_notify, .pre_exec_hook = mot_sched_pre_exec,   \
-    .post_exec_hook = mot_sched_post_exec, .worker_type = STARPU_WORKER_LIST, .prefetches = 1
-#define MOT_SCHED_METHODS \
-    .init_sched = mot_sched_init, .deinit_sched = mot_sched_deinit, MOT_SCHED_METHODS_BUT_ENDS
+#define MOT_SCHED_METHODS_BUT_INIT                                                             \
+    .add_workers = mot_sched_add_workers, .remove_workers = mot_sched_remove_workers,          \
+    .submit_hook = mot_sched_submit, .push_task = mot_sched_push,                              \
+    .push_task_notify = mot_sched_push_notify, .pre_exec_hook = mot_sched_pre_exec,            \
+    .post_exec_hook = mot_sched_post_exec, .worker_type = STARPU_WORKER_LIST, .prefetches = 1, \
+    .deinit_sched = mot_sched_deinit
+#define MOT_SCHED_METHODS .init_sched = mot_sched_init, MOT_SCHED_METHODS_BUT_INIT
 
 struct mot_sched *mot_sched_of(unsigned context);
 /* Lets other workers look at this one's state while it waits for the mutex, as StarPU wants it. */
@@ -153,6 +158,11 @@ void mot_sched_unlock(struct mot_sched *s);
 /* For the start of pop: 1 when the worker should look for a task, having none or one whose end is
  * so near that the next one's data may come; otherwise it is woken in time.  Locked. */
 int mot_sched_wants(struct mot_sched *s, int worker, double now_us);
+/* A whole pop_task but for the choice: which of the ready tasks the asking worker is to run, NULL:
+ * none for now, and then the policy has seen to it that the worker is woken in time.  Locked. */
+struct starpu_task *mot_sched_pop(unsigned context,
+                                  struct mot_sched_task *(*choose)(struct mot_sched *s, int asking,
+                                                                   double now_us));
 /* The task leaves the queue for the worker, by its best implementation.  Locked. */
 struct starpu_task *mot_sched_take(struct mot_sched *s, struct mot_sched_task *t, int worker);
 /* When each worker is free, from now on: (n_workers).  Locked. */

@@ -14,10 +14,9 @@
 #include "trace.h"
 #include <math.h>
 
-static struct starpu_task *choose(struct mot_sched *s, int asking, double now)
+static struct mot_sched_task *choose(struct mot_sched *s, int asking, double now)
 {
     double free_us[STARPU_NMAXWORKERS], end_us, again = INFINITY;
-    mot_sched_graph_update(s);
     mot_sched_available(s, now, free_us);
     for (int w = 0; w < s->n_workers; w++) {
         if (free_us[w] > now) { again = fmin(again, free_us[w]); }
@@ -30,7 +29,7 @@ static struct starpu_task *choose(struct mot_sched *s, int asking, double now)
         const int worker = mot_deal_first_to_end(s, t, &l, free_us, asking, now, &end_us);
         if (worker == asking && free_us[asking] <= free_at) {
             if (mot_trace_is_on()) { mot_deal_explain(s, t, &l, free_us, asking, now); }
-            return mot_sched_take(s, t, asking);
+            return t;
         }
         if (worker < 0) { continue; }
         if (free_us[worker] <= now) { again = now + 200.0; } /* it is about to ask, or has slept */
@@ -42,14 +41,7 @@ static struct starpu_task *choose(struct mot_sched *s, int asking, double now)
 
 static struct starpu_task *pop(unsigned context)
 {
-    struct mot_sched *s = mot_sched_of(context);
-    if (atomic_load(&s->ready.n) == 0) { return NULL; }
-    const int worker = starpu_worker_get_id_check();
-    mot_sched_lock(s);
-    const double now = starpu_timing_now();
-    struct starpu_task *task = mot_sched_wants(s, worker, now) ? choose(s, worker, now) : NULL;
-    mot_sched_unlock(s);
-    return task;
+    return mot_sched_pop(context, choose);
 }
 
 struct starpu_sched_policy mot_sched_eft = {

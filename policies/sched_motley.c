@@ -24,7 +24,6 @@
 #include "sched_prices.h"
 #include "trace.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum { FETCHES = 4, LOOK_AHEAD = 12 };
 static const double RHO = 2.0, VARIES = 1.5;
@@ -208,25 +207,16 @@ static struct starpu_task *pop(unsigned context)
 
 static void init(unsigned context)
 {
-    mot_sched_init(context);
+    mot_sched_init_own(context, sizeof(struct mot_prices));
     struct mot_sched *s = mot_sched_of(context);
     STARPU_PTHREAD_MUTEX_LOCK(&s->mutex);
-    s->own = mot_alloc_zeroed(1, sizeof(struct mot_prices));
     s->plan = mot_prices_plan;
     STARPU_PTHREAD_MUTEX_UNLOCK(&s->mutex);
 }
 
-static void deinit(unsigned context)
-{
-    void *prices = mot_sched_of(context)->own;
-    mot_sched_deinit(context);
-    free(prices);
-}
-
 struct starpu_sched_policy mot_sched_motley = {
-    MOT_SCHED_METHODS_BUT_ENDS,
+    MOT_SCHED_METHODS_BUT_INIT,
     .init_sched = init,
-    .deinit_sched = deinit,
     .pop_task = pop,
     .policy_name = "motley",
     .policy_description = "virtual dispatch with prices: nothing bound early (Motley)",

@@ -1,6 +1,6 @@
 /* Random numbers are Philox4x32-10's: the known answers of Random123 (Salmon et al. 2011, file
- * kat_vectors); uniform, whole and normal numbers have the mean and variance of their names; streams
- * and each word of the counter tell numbers apart.
+ * kat_vectors); uniform, whole and normal numbers have the mean and variance of their names;
+ * streams and each word of the counter tell numbers apart.
  * Run it alone: ./test_rng */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -25,7 +25,8 @@ if(MOT_SANITIZE MATCHES thread)
   set(MOT_TEST_ENVIRONMENT
     "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/thread_sanitizer.supp")
 endif()
-set(MOT_THREAD_TESTS hello_graph policy_library sched_conformance staleness start task trace)
+set(MOT_THREAD_TESTS hello_graph policy_library sched_choice sched_conformance sched_models
+                     staleness start task trace)
 
 # mot_test(NAME [ARGS...] [NEEDS PROGRAM...]): tests/test_NAME.c, exit 77 = skipped.  A StarPU of its
 # own state folder, and as few workers as every machine has.  NEEDS: programs of ours that it runs.
