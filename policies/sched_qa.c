@@ -10,8 +10,8 @@
  * QA: quick allocation (Canon, Marchal, Simon, Vivien: "Online Scheduling of Task Graphs on
  * Heterogeneous Platforms", TPDS 2020): at most 2 sqrt(m/k) + 1 times the optimum with m processors
  * and k accelerators, whatever the graph, and none that decides without knowing the future is
- * below sqrt(m/k).  For two classes the rule is theirs, time(t, m) / time(t, k) > sqrt(m/k); written
- * so it holds for any number.  The mix is theirs too, on loads in place of two schedules. */
+ * below sqrt(m/k).  For two classes the rule is theirs, time(t, m) / time(t, k) > sqrt(m/k); so
+ * written it holds for any number.  The mix is theirs too, on loads in place of two schedules. */
 #include "sched_deal.h"
 #include "trace.h"
 #include <math.h>
